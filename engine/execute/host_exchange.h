@@ -80,6 +80,8 @@ class HostExchange {
   /// Sets what the optimizer reads in the update phase.
   void set_scalars(const kernels::OptimizerScalars& scalars);
   StepScalars* scalars() const { return s_.scalars; }
+  /// The same values on the host.
+  const StepScalars* host_scalars() const { return host_scalars_; }
   StepSums* sums() const { return s_.sums; }
   /// Returns the number of documents in the micro-batch; 0 if they are not counted.
   int64_t documents(int32_t micro_batch) const;

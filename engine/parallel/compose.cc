@@ -7,6 +7,7 @@
 
 #include "engine/parallel/context_parallel.h"
 #include "engine/parallel/data_parallel.h"
+#include "engine/parallel/host_update.h"
 #include "engine/parallel/offload.h"
 #include "engine/parallel/offload_activations.h"
 #include "engine/parallel/offload_state.h"
@@ -266,12 +267,19 @@ class Offload final : public Strategy {
   explicit Offload(const Settings& s) : config_(s.config.offload), snapshots_(s.saves_beside_steps) {}
 
   void require_effect(bool in_place) const override { require_offload(config_, in_place); }
-  void pass(plan::Plan* plan, const ShardLayout&, const DataParallelStrategy&,
+  void lay_out(ShardLayout::Options* options, const DataParallelStrategy&, const StepForm&) const override {
+    options->host_update = config_.updates_on_host();
+    options->host_masters = options->host_update && config_.parameters != OffloadSpace::kHost;
+  }
+  void pass(plan::Plan* plan, const ShardLayout& layout, const DataParallelStrategy&,
             Purpose purpose) const override {
     const plan::Space activations = space_of(config_.activations), state = space_of(config_.optimizer);
     if (purpose == Purpose::kTrain && activations != plan::Space::kArena)
       offload_activations(plan, activations, config_.prefetch);
-    if (state != plan::Space::kArena) offload_optimizer_state(plan, state, config_.prefetch);
+    if (config_.updates_on_host())
+      update_on_host(plan, layout, config_.prefetch, config_.parameters == OffloadSpace::kHost);
+    else if (state != plan::Space::kArena)
+      offload_optimizer_state(plan, state, config_.prefetch);
   }
   void reserve(const PlannedStep& step, BesideArena* bytes) const override {
     bytes->offload = offload_staging_bytes(step.plans, step.outside, step.in_place);

@@ -35,7 +35,7 @@ Cargo cargo_of(const std::vector<const plan::Plan*>& plans, Lane out, Lane in) {
     size_t leave = 0, come = 0;
     for (const plan::Instruction& n : plan->instructions) {
       if (n.lane != out && n.lane != in) continue;
-      ++(n.lane == out ? leave : come);
+      (n.lane == out ? leave : come) += static_cast<size_t>(std::max(n.moved_parts, 1));
       cargo.space = plan->slot(n[n.lane == out ? Operand::kReceived : Operand::kSent]).space;
       cargo.largest = std::max(cargo.largest, whole_pages(moved_bytes(*plan, n)));
     }
@@ -125,7 +125,8 @@ OutsideArena make_outside_arena(const OffloadConfig& config, const std::vector<c
   OutsideArena made;
   char* const host = staging;
   staging += bytes_in(outside, Space::kHost);
-  if (bytes_in(outside, Space::kHost) > 0) made.host = std::make_unique<PinnedMemory>(host);
+  if (bytes_in(outside, Space::kHost) > 0)
+    made.host = std::make_unique<PinnedMemory>(host), made.host_memory = host;
   if (const int64_t bytes = bytes_in(outside, Space::kDisk); bytes > 0)
     made.file = snapshots && snapshot_bytes(plans) > 0
                     ? std::make_shared<OffloadFile>(config.folder, bytes, state_begins(*plans.front()),

@@ -18,6 +18,7 @@ namespace hawser::parallel {
 /// The memory of a rank outside its arena; each part is null if the plans need none.
 struct OutsideArena {
   std::unique_ptr<OutsideMemory> host;
+  char* host_memory = nullptr;  ///< the first byte of the host's space
   std::shared_ptr<OffloadFile> file;
   std::unique_ptr<OffloadStore> activations, state, weights;
 

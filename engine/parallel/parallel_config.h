@@ -96,6 +96,8 @@ struct OffloadConfig {
   OffloadSpace parameters = OffloadSpace::kOff;   ///< what products read, between uses
   std::string folder;                             ///< for kDisk
   int64_t prefetch = 1;
+  /// The host's processor updates state that is in its memory (parallel/host_update.h).
+  bool updates_on_host() const { return optimizer == OffloadSpace::kHost; }
 };
 void each_key(OffloadConfig& o, auto&& visit) {
   visit("activations", o.activations);

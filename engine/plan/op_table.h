@@ -84,6 +84,7 @@ enum class Op : uint8_t {
   kFetch,     ///< copies them back to the arena
   kGradNorm,  ///< squares of a block's gradients; without a block: the norm over all ranks
   kOptimizerStep,
+  kBalance,  ///< moves the biases of a block's router, if OPTIMIZER_STEP runs on another processor
   kCount
 };
 
@@ -111,6 +112,7 @@ enum class Host : uint8_t { kNever, kWithoutBlock, kAlways };
 struct Traits {
   Host host = Host::kNever;
   bool transfer = false;  ///< runs on a communication lane
+  bool on_host = false;   ///< may run on the host's processor (Lane::kHost)
   bool modules = false;   ///< runs modules of the model
   bool backward = false;  ///< also runs their backward
   bool flops = false;     ///< its FLOPs are counted
@@ -139,6 +141,7 @@ inline constexpr Traits kAgrees{.host = Host::kWithoutBlock, .sends = true, .scr
 inline constexpr Traits kTransfer{.transfer = true, .sends = true};
 inline constexpr Traits kMove{.transfer = true};
 inline constexpr Traits kState{};
+inline constexpr Traits kUpdate{.on_host = true};
 
 constexpr OperandRule one(Operand o) { return {o, Count::kOne}; }
 constexpr OperandRule maybe(Operand o) { return {o, Count::kMaybe}; }
@@ -226,9 +229,11 @@ inline constexpr OpRow kRows[] = {
      {one(kNorm)}},
     {Op::kOptimizerStep,
      "OPTIMIZER_STEP",
-     kState,
+     kUpdate,
      {one(kGradients), one(kScalars)},
-     {one(kWeights), maybe(kMaster), maybe(kMoment1), maybe(kMoment2)}},
+     {maybe(kWeights),  // absent if all of the block's weights leave the host as masters
+      maybe(kMaster), maybe(kMoment1), maybe(kMoment2)}},
+    {Op::kBalance, "BALANCE", kState, {one(kNorm)}, {one(kWeights)}},
 };
 
 constexpr bool in_order() {

@@ -2,15 +2,31 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "engine/parallel/offload.h"
 
 namespace hawser::train {
 namespace {
 
-/// Bytes outside the arena in one space, and those that move in a step.
+/// Bytes outside the arena in one space, and those that move in a step. `gradients`: of an update on the
+/// host's processor, with the updated weights that are on their way to the device.
 struct Offloaded {
-  int64_t all = 0, parameters = 0, optimizer = 0, activations = 0, snapshots = 0, leave = 0, come = 0;
+  int64_t all = 0, parameters = 0, optimizer = 0, gradients = 0, activations = 0, snapshots = 0, leave = 0,
+          come = 0;
 };
+
+int64_t host_gradients(const plan::Plan& plan) {
+  int64_t bytes = 0;
+  for (const plan::Slot& slot : plan.slots)
+    if (slot.role == plan::Role::kHostGradients) bytes += slot.bytes;
+  return bytes;
+}
+
+bool moves_activations(const plan::Plan& plan) {
+  return std::any_of(plan.instructions.begin(), plan.instructions.end(),
+                     [](const plan::Instruction& n) { return n.lane == plan::Lane::kOffload; });
+}
 
 Offloaded offloaded(const EnginePlans& plans, plan::Space space) {
   Offloaded o;
@@ -18,6 +34,10 @@ Offloaded offloaded(const EnginePlans& plans, plan::Space space) {
   o.parameters = plan::persistent_bytes(plans.train, space, plan::Category::kWeights);
   o.optimizer = plan::persistent_bytes(plans.train, space, plan::Category::kOptimizer);
   o.activations = o.all - o.parameters - o.optimizer;
+  if (space == plan::Space::kHost) {
+    o.gradients = moves_activations(plans.train) ? host_gradients(plans.train) : o.activations;
+    o.activations -= o.gradients;
+  }
   if (space == plan::Space::kDisk) o.snapshots = plans.snapshot_bytes, o.all += o.snapshots;
   o.leave = parallel::offloaded_bytes(plans.train, space);
   o.come = parallel::fetched_bytes(plans.train, space);
@@ -35,6 +55,7 @@ OrderedJson offload_json(const EnginePlans& plans) {
       json[plan::space_name(space)] = {{"bytes", o.all},
                                        {"parameters", o.parameters},
                                        {"optimizer", o.optimizer},
+                                       {"gradients", o.gradients},
                                        {"activations", o.activations},
                                        {"snapshots", o.snapshots},
                                        {"bytes_per_step", o.leave},
@@ -48,14 +69,14 @@ std::string offload_text(const EnginePlans& plans, const std::string& folder) {
     const Offloaded o = offloaded(plans, space);
     if (o.all == 0) continue;
     text += fmt::format(
-        "offload         {:>14} bytes {}: {} of parameters, {} of the optimizer, {} of activations; in a "
-        "step, "
+        "offload         {:>14} bytes {}: {} of parameters, {} of the optimizer, {} of gradients, {} of "
+        "activations; in a step, "
         "{} go there and {} come back\n",
         o.all,
         space == plan::Space::kDisk ? fmt::format("in a file in {} for each rank", folder)
                                     : "of each rank's host",
-        plan::bytes_text(o.parameters), plan::bytes_text(o.optimizer), plan::bytes_text(o.activations),
-        plan::bytes_text(o.snapshots), plan::bytes_text(o.leave), plan::bytes_text(o.come));
+        plan::bytes_text(o.parameters), plan::bytes_text(o.optimizer), plan::bytes_text(o.gradients),
+        plan::bytes_text(o.activations), plan::bytes_text(o.leave), plan::bytes_text(o.come));
   }
   return text;
 }
