@@ -117,25 +117,6 @@ void Executor::step(const plan::Plan& plan, size_t index, Run* run) {
   slots_->release(plan, index, transfers_.done());
 }
 
-/// The rank's thread shares the work with its pool, and continues when it is done. Meanwhile the device runs
-/// what has been submitted to it.
-void Executor::step_on_host(const plan::Plan& plan, size_t index) {
-  if (recording_) recording_->turn(index);
-  transfers_.await_on_host(plan.instructions[index].waits_for);
-  if (recording_) recording_->starts(index);
-  slots_->acquire(plan, index);
-  switch (plan.instructions[index].op) {
-    case Op::kOptimizerStep:
-      optimizer_step(plan, plan.instructions[index]);
-      break;
-    default:
-      HWS_CHECK(!"the host's processor does not run this op");
-  }
-  transfers_.ran_on_host(index);
-  if (recording_) recording_->ended(index);
-  slots_->release(plan, index, transfers_.done());
-}
-
 /// Both halves begin together, so the first waits for what either needs. An error of one reaches the other
 /// ranks before the other half goes on, which may wait for them.
 void Executor::step_pair(const plan::Plan& plan, size_t index, Run* run) {
@@ -308,17 +289,6 @@ void Executor::add_gradients(const plan::Plan& plan, const plan::Instruction& n)
   float* const to = as<float>(plan, n[Operand::kGradients]);
   const int64_t count = plan.slot(n[Operand::kGradients]).bytes / 4;
   kernels_->add({to, to, as<float>(plan, n[Operand::kAddend]), count}, *stream_);
-}
-
-/// Adds the squares of this rank's own part of a block's gradients.
-void Executor::add_squares(const plan::Plan& plan, const plan::Instruction& n) {
-  auto* const workspace = as<ExactSum>(plan, n.scratch);
-  for (const int32_t g : s_.memory.layout->groups_of(n.block)) {
-    if (!s_.memory.layout->group(g).trainable || !s_.memory.layout->group(g).owns_state()) continue;
-    const char* const sums = at(plan, n[Operand::kGradients]) + reduced(plan, n[Operand::kGradients], g);
-    optim::add_squares(&host_->sums()->squares, sums, s_.memory.layout->group(g).state_type,
-                       state(g).range.size(), workspace, *kernels_, *stream_);
-  }
 }
 
 /// Weights, masters and moments are where the instruction says; between steps they may be outside the arena.

@@ -164,6 +164,7 @@ class Executor {
   void hand_out_columns(const nn::Context& ctx, const Run& run, int64_t row, int64_t rows, float* own,
                         float* others);
   void add_gradients(const plan::Plan& plan, const plan::Instruction& instruction);
+  void add_sums(const plan::Plan& plan, const plan::Instruction& instruction);
   void add_squares(const plan::Plan& plan, const plan::Instruction& instruction);
   void optimizer_step(const plan::Plan& plan, const plan::Instruction& instruction);
   void balance(const plan::Plan& plan, const plan::Instruction& instruction);

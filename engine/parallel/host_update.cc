@@ -26,18 +26,15 @@ plan::Slot in_host_memory(const char* name, plan::Category category, int64_t byt
 
 class UpdateOnHost {
  public:
-  UpdateOnHost(plan::Plan* plan, const ShardLayout& layout, int64_t prefetch, bool weights_on_host)
-      : plan_(*plan),
-        layout_(layout),
-        prefetch_(static_cast<size_t>(prefetch)),
-        weights_on_host_(weights_on_host) {}
+  UpdateOnHost(plan::Plan* plan, const ShardLayout& layout, int64_t prefetch, const OnHost& also)
+      : plan_(*plan), layout_(layout), prefetch_(static_cast<size_t>(prefetch)), also_(also) {}
 
   void run() {
     for (size_t i = 0; i < plan_.instructions.size(); ++i)
       if (plan_.instructions[i].op == Op::kOptimizerStep) updates_.push_back(i);
     before_.resize(plan_.instructions.size()), after_.resize(plan_.instructions.size());
     for (size_t u = 0; u < updates_.size(); ++u) {
-      bring_gradients_down(u);
+      if (!also_.gradients) bring_gradients_down(u);
       move_update(u);
     }
     const auto before = [&](size_t i, Instruction*) { emit(&before_[i]); };
@@ -48,30 +45,15 @@ class UpdateOnHost {
  private:
   Instruction& update(size_t u) { return plan_.instructions[updates_[u]]; }
 
-  /// A move of the parts that the block's groups have in these two slots.
-  Instruction move(Op op, Lane lane, int32_t block, SlotId sent, SlotId received) const {
-    Instruction n = move_instruction(op, lane, block, sent, received);
-    const bool out = op == Op::kOffload;
-    const Role outside = plan_.slot(out ? received : sent).role,
-               inside = plan_.slot(out ? sent : received).role;
-    for (const int32_t g : layout_.groups_of(block)) {
-      if (!takes_part(layout_.group(g), outside)) continue;
-      n.moved_bytes += moved_part(layout_, layout_.group(g), inside, outside).bytes;
-      ++n.moved_parts;
-    }
-    return n;
-  }
-
   void bring_gradients_down(size_t u) {
     Instruction& step = update(u);
     const int32_t block = step.block;
-    const SlotId on_host = plan_.add_slot(in_host_memory("gradients", plan::Category::kGradients,
-                                                         layout_.block_state(block).host_gradients,
-                                                         Role::kHostGradients, block));
+    const SlotId on_host = plan_.add_slot(gradients_on_host(layout_, block));
     const auto read = std::find_if(step.uses.begin(), step.uses.end(),
                                    [](const plan::Use& use) { return use.operand == Operand::kGradients; });
     const SlotId gradients = std::exchange(read->slot, on_host);
-    Instruction down = move(Op::kOffload, Lane::kOffloadState, block, gradients, on_host);
+    Instruction down =
+        move_parts(plan_, layout_, Op::kOffload, Lane::kOffloadState, block, gradients, on_host);
     const size_t last = last_write(gradients);
     if (plan_.instructions[last].is_transfer())
       before_[behind(last, block)].push_back(std::move(down));
@@ -105,13 +87,13 @@ class UpdateOnHost {
     std::vector<Instruction>& then = after_[updates_[u]];
     const SlotId weights = step[Operand::kWeights];
     if (layout_.balances(block)) then.push_back(balance(block, weights));
-    if (weights_on_host_) return;
+    if (also_.weights) return;
     std::erase_if(step.uses, [](const plan::Use& use) { return use.operand == Operand::kWeights; });
     const SlotId narrow = find_state(plan_, Role::kHostWeights, block);
     step.write(Operand::kWeights, narrow);
     for (const SlotId from : {narrow, step[Operand::kMaster]}) {
       if (from < 0) continue;
-      Instruction up = move(Op::kFetch, Lane::kFetchState, block, from, weights);
+      Instruction up = move_parts(plan_, layout_, Op::kFetch, Lane::kFetchState, block, from, weights);
       if (up.moved_parts > 0) then.push_back(std::move(up));
     }
   }
@@ -132,7 +114,7 @@ class UpdateOnHost {
   plan::Plan& plan_;
   const ShardLayout& layout_;
   const size_t prefetch_;
-  const bool weights_on_host_;
+  const OnHost also_;
   std::vector<size_t> updates_;                           // instructions that are OPTIMIZER_STEPs
   std::vector<std::vector<Instruction>> before_, after_;  // indexed by instruction
 };
@@ -154,7 +136,25 @@ MovedPart moved_part(const ShardLayout& layout, const GroupLayout& g, Role insid
           outside == Role::kHostWeights ? g.host_weights : g.master, bytes(g.type, elements)};
 }
 
-void update_on_host(plan::Plan* plan, const ShardLayout& layout, int64_t prefetch, bool weights_on_host) {
+plan::Slot gradients_on_host(const ShardLayout& layout, int32_t block) {
+  return in_host_memory("gradients", plan::Category::kGradients, layout.block_state(block).host_gradients,
+                        Role::kHostGradients, block);
+}
+
+Instruction move_parts(const plan::Plan& plan, const ShardLayout& layout, Op op, Lane lane, int32_t block,
+                       SlotId sent, SlotId received) {
+  Instruction n = move_instruction(op, lane, block, sent, received);
+  const bool out = op == Op::kOffload;
+  const Role outside = plan.slot(out ? received : sent).role, inside = plan.slot(out ? sent : received).role;
+  for (const int32_t g : layout.groups_of(block)) {
+    if (!takes_part(layout.group(g), outside)) continue;
+    n.moved_bytes += moved_part(layout, layout.group(g), inside, outside).bytes;
+    ++n.moved_parts;
+  }
+  return n;
+}
+
+void update_on_host(plan::Plan* plan, const ShardLayout& layout, int64_t prefetch, const OnHost& also) {
   for (plan::Slot& slot : plan->slots)
     if (is_optimizer_state(slot)) place_outside(&slot, plan::Space::kHost);
   // They keep their memory, because the update does not write the zeros between parameters.
@@ -164,7 +164,7 @@ void update_on_host(plan::Plan* plan, const ShardLayout& layout, int64_t prefetc
     narrow.persistent = true;
     plan->add_slot(std::move(narrow));
   }
-  UpdateOnHost(plan, layout, prefetch, weights_on_host).run();
+  UpdateOnHost(plan, layout, prefetch, also).run();
 }
 
 }  // namespace hawser::parallel

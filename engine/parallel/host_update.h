@@ -12,11 +12,23 @@
 
 namespace hawser::parallel {
 
+/// What is in host memory besides masters and moments.
+struct OnHost {
+  bool weights = false;    ///< /offload/parameters host
+  bool gradients = false;  ///< /offload/gradients host (offload_gradients.h)
+};
+
 /// Gives the persistent slots of masters and moments a place in host memory. In a train plan, also moves each
 /// OPTIMIZER_STEP to Lane::kHost, inserts an OFFLOAD of the block's gradients after they are final, and,
-/// unless `weights_on_host`, a FETCH of the updated weights. An OFFLOAD of gradients that ranks sum comes
+/// a FETCH of the updated weights, as far as they are in the arena. An OFFLOAD of gradients that ranks sum comes
 /// `prefetch` module calls after the sum was begun. For every plan of an engine, before the pass of offloaded weights.
-void update_on_host(plan::Plan* plan, const ShardLayout& layout, int64_t prefetch, bool weights_on_host);
+void update_on_host(plan::Plan* plan, const ShardLayout& layout, int64_t prefetch, const OnHost& also);
+
+/// The slot in host memory of what this rank updates of a block's gradients, laid out like the moments.
+plan::Slot gradients_on_host(const ShardLayout& layout, int32_t block);
+/// An OFFLOAD or FETCH of the parts that the block's groups have in these two slots.
+plan::Instruction move_parts(const plan::Plan& plan, const ShardLayout& layout, plan::Op op, plan::Lane lane,
+                             int32_t block, plan::SlotId sent, plan::SlotId received);
 
 /// A part of what an OFFLOAD or FETCH copies, as bytes from the beginning of its two slots.
 struct MovedPart {

@@ -110,6 +110,7 @@ void require_offload(const OffloadConfig& config, bool in_place) {
   require("/offload/activations", config.activations);
   require("/offload/optimizer", config.optimizer);
   require("/offload/parameters", config.parameters);
+  require("/offload/gradients", config.gradients);
 }
 
 int64_t offload_staging_bytes(const std::vector<const plan::Plan*>& plans, const plan::BytesBySpace& outside,

@@ -39,6 +39,8 @@ void check_rules(const Plan& plan, size_t index, const OperandRules& rules, bool
 
 /// The host's processor reaches only host memory, and the host's copies of the step's scalars and sums.
 void check_host(const Plan& plan, size_t index) {
+  const SlotId scratch = plan.instructions[index].scratch;
+  HWS_CHECK(scratch < 0 || plan.slot(scratch).space == Space::kHost);
   for (const Use& use : plan.instructions[index].uses) {
     const Slot& slot = plan.slot(use.slot);
     if (slot.space == Space::kHost || use.operand == Operand::kScalars || use.operand == Operand::kNorm)

@@ -138,6 +138,8 @@ inline constexpr Traits kLogits{
 inline constexpr Traits kLoads{.host = Host::kAlways};
 inline constexpr Traits kAsks{.host = Host::kAlways, .sends = true};
 inline constexpr Traits kAgrees{.host = Host::kWithoutBlock, .sends = true, .scratch = true};
+inline constexpr Traits kMeasures{
+    .host = Host::kWithoutBlock, .on_host = true, .sends = true, .scratch = true};
 inline constexpr Traits kTransfer{.transfer = true, .sends = true};
 inline constexpr Traits kMove{.transfer = true};
 inline constexpr Traits kState{};
@@ -198,7 +200,7 @@ inline constexpr OpRow kRows[] = {
      kState,
      {one(kLookupGradient), maybe(kAddend)},  // kAddend is the head's part, if it comes from another stage
      {one(kGradients)}},
-    {Op::kAddGrad, "ADD_GRAD", kState, {one(kAddend)}, {one(kGradients)}},
+    {Op::kAddGrad, "ADD_GRAD", kUpdate, {one(kAddend)}, {one(kGradients)}},
     {Op::kRoundGrad, "ROUND_GRAD", kState, {one(kWindow)}, {one(kGradients)}},
     {Op::kRoundHeadGrad, "ROUND_HEAD_GRAD", kState, {one(kWindow)}, {one(kGradients)}},
     {Op::kReduceTp, "REDUCE_TP", kTransfer, {some(kSent)}, {some(kReceived)}},
@@ -224,7 +226,7 @@ inline constexpr OpRow kRows[] = {
     {Op::kFetch, "FETCH", kMove, {one(kSent)}, {one(kReceived)}},
     {Op::kGradNorm,
      "GRAD_NORM",
-     kAgrees,
+     kMeasures,
      {one_with_block(kGradients), one_without_block(kNorm)},
      {one(kNorm)}},
     {Op::kOptimizerStep,

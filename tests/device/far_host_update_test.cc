@@ -1,5 +1,5 @@
-// Tests the update on the host's processor (/offload/optimizer host) for a device whose memory the host cannot
-// access and whose work is late (tests/harness/far_device): every gradient, norm, weight and moment is
+// Tests the update on the host's processor (/offload/optimizer host) for a device whose memory the host
+// cannot access and whose work is late (tests/harness/far_device): every gradient, norm, weight and moment is
 // bit-identical to a run without offload, and the plan moves the bytes of the closed form.
 #include <gtest/gtest.h>
 
@@ -206,6 +206,7 @@ TEST(FarHostUpdate, IsProvenForRandomConfigs) {
     config["offload"] = {{"optimizer", "host"}, {"prefetch", 1 + seed % 3}};
     if (seed % 2 == 0) config["offload"]["parameters"] = "host";
     if (seed % 5 == 0) config["offload"]["activations"] = "host";
+    if (seed % 3 == 0) config["offload"]["gradients"] = "host";
     try {
       const auto proof =
           nlohmann::json::parse(train::prove_layout(config::ConfigTree::from_json(config.dump()), 2));
@@ -213,7 +214,8 @@ TEST(FarHostUpdate, IsProvenForRandomConfigs) {
       if (!choices.is_null() && choices.at("moved") > 0) continue;  // two experts had nearly the same score
       EXPECT_TRUE(proof.at("equal").get<bool>()) << "HAWSER_SEED=" << seed << ' ' << config << '\n' << proof;
       ++proven;
-    } catch (const Error& error) {  // SGD without momentum keeps no state
+    } catch (const Error& error) {  // SGD without momentum, and ranks that add before they reduce
+      if (error.message().find("/offload/gradients \"host\": ") != std::string::npos) continue;
       EXPECT_NE(error.message().find("keeps no state"), std::string::npos)
           << "HAWSER_SEED=" << seed << ' ' << config << '\n'
           << error.message();
