@@ -57,6 +57,19 @@ constexpr Check kMemoryChecks[] = {
      [](const Effective& c) { return c.is("/offload/parameters", "host") && c.is("/device", "cpu"); },
      kHostIsHere,
      kDiskOrOff},
+    {"/offload/gradients",
+     {"/offload/gradients", "/device"},
+     [](const Effective& c) { return c.is("/offload/gradients", "host") && c.is("/device", "cpu"); },
+     "\"host\" has no effect: device \"cpu\" computes in the host's memory",
+     "use \"off\""},
+    {"/offload/gradients",
+     {"/offload/gradients", "/offload/optimizer"},
+     [](const Effective& c) {
+       return c.is("/offload/gradients", "host") && !c.is("/offload/optimizer", "host");
+     },
+     "leaves gradients in host memory, where only the host's processor updates, but {/offload/optimizer} is "
+     "the place of the optimizer's state",
+     "set /offload/optimizer to \"host\", or use \"off\""},
     {"/offload/optimizer",
      {"/offload/optimizer", "/optimizer/kind", "/optimizer/momentum", "/precision"},
      [](const Effective& c) {

@@ -226,6 +226,7 @@ std::vector<Dependence> training_dependences() {
       {"/offload/prefetch", "/offload/activations", {"host", "disk"}},
       {"/offload/prefetch", "/offload/optimizer", {"host", "disk"}},
       {"/offload/prefetch", "/offload/parameters", {"host", "disk"}},
+      {"/offload/prefetch", "/offload/gradients", {"host"}},
       {"/zero/reshard_after_forward", "/zero/stage", {"3"}},
       {"/zero/reshard_group", "/zero/reshard_after_forward", {"group"}},
       {"/zero/prefetch", "/zero/stage", {"3"}},

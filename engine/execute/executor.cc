@@ -100,6 +100,7 @@ void Executor::run_segment(const plan::Plan& plan, StepGraphs::Segment* segment,
 
 void Executor::step(const plan::Plan& plan, size_t index, Run* run) {
   const plan::Instruction& n = plan.instructions[index];
+  if (n.on_host()) return step_on_host(plan, index);
   if (recording_) recording_->turn(index);
   wait_for(plan, n.waits_for);
   if (recording_) recording_->starts(index);
@@ -218,7 +219,10 @@ void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
     case Op::kGradNorm:
       return n.block >= 0 ? add_squares(plan, n) : host_->agree_on_norm(run);
     case Op::kOptimizerStep:
-      return optimizer_step(plan, n);
+      optimizer_step(plan, n);
+      return balance(plan, n);
+    case Op::kBalance:
+      return balance(plan, n);
     case Op::kReduceTp:
     case Op::kReduceKv:
     case Op::kReduceGrad:
@@ -287,38 +291,35 @@ void Executor::add_gradients(const plan::Plan& plan, const plan::Instruction& n)
   kernels_->add({to, to, as<float>(plan, n[Operand::kAddend]), count}, *stream_);
 }
 
-/// Adds the squares of this rank's own part of a block's gradients.
-void Executor::add_squares(const plan::Plan& plan, const plan::Instruction& n) {
-  auto* const workspace = as<ExactSum>(plan, n.scratch);
-  for (const int32_t g : s_.memory.layout->groups_of(n.block)) {
-    if (!s_.memory.layout->group(g).trainable || !s_.memory.layout->group(g).owns_state()) continue;
-    const StateArray sums = reduced(plan, n[Operand::kGradients], g);
-    optim::add_squares(&host_->sums()->squares, sums.data, sums.type, state(g).range.size(), workspace,
-                       *kernels_, *stream_);
-  }
-}
-
 /// Weights, masters and moments are where the instruction says; between steps they may be outside the arena.
+/// If the host's processor updates them, the weights go to their own slot, on their way to the device.
 void Executor::optimizer_step(const plan::Plan& plan, const plan::Instruction& n) {
+  const plan::SlotId slot = n[Operand::kWeights];
+  const bool in_place = slot >= 0 && plan.slot(slot).role != plan::Role::kHostWeights;
+  const kernels::KernelTable& kernels = n.on_host() ? *s_.host.kernels : *kernels_;
+  Stream& stream = n.on_host() ? *s_.host.stream : *stream_;
+  const kernels::OptimizerScalars* const scalars =
+      &(n.on_host() ? host_->host_scalars() : host_->scalars())->optimizer;
   for (const int32_t g : s_.memory.layout->groups_of(n.block)) {
     const parallel::GroupLayout& group = s_.memory.layout->group(g);
     if (!group.trainable) continue;
     const auto here = [&](Operand operand, int64_t offset) {
       return n[operand] < 0 ? nullptr : at(plan, n[operand]) + offset;
     };
-    char* const weights = here(Operand::kWeights, own_weights(g));
+    char* const weights = in_place          ? here(Operand::kWeights, own_weights(g))
+                          : group.narrows() ? here(Operand::kWeights, group.host_weights)
+                                            : nullptr;
     char* const master = group.has_master ? here(Operand::kMaster, group.master) : nullptr;
-    void* const gradients = reduced(plan, n[Operand::kGradients], g).data;
+    void* const gradients = here(Operand::kGradients, reduced(plan, n[Operand::kGradients], g));
     const bool records = is_int_block(group.type);  // encoded once a step, for all gathers
     s_.optimizer->step(g,
                        {group.state.begin, group.state.end, master ? master : weights,
                         master && !records ? weights : nullptr, gradients,
                         here(Operand::kMoment1, group.moments), here(Operand::kMoment2, group.moments)},
-                       &host_->scalars()->optimizer, *kernels_, *stream_);
+                       scalars, kernels, stream);
     if (records && group.state.size() > 0)
-      kernels_->block_encode({weights, group.type, master, DType::kF32, group.state.size()}, *stream_);
+      kernels.block_encode({weights, group.type, master, DType::kF32, group.state.size()}, stream);
   }
-  balance(plan, n);
 }
 
 /// Gives the router of a block this rank's weights, whole or a shard, to move its balance bias.

@@ -56,6 +56,11 @@ class Executor {
     nn::LookupGradient::Sizes lookup_gradient = {};  ///< used if the head is tied and trained
     ObjectiveSetup objective = {};                   ///< the executor sets `counts` and the groups
   };
+  /// The host's processor, for instructions of Lane::kHost.
+  struct HostProcessor {
+    const kernels::KernelTable* kernels = nullptr;
+    Stream* stream = nullptr;  ///< of the rank's threads
+  };
   struct Memory {
     device::HostLink* link = nullptr;  ///< link to the device that computes
     std::shared_ptr<device::Arena> arena;
@@ -89,6 +94,7 @@ class Executor {
   struct Setup {
     Model model;
     const optim::Optimizer* optimizer = nullptr;  ///< null for inference
+    HostProcessor host = {};
     Memory memory;
     Communication communication;
   };
@@ -132,6 +138,7 @@ class Executor {
 
  private:
   void step(const plan::Plan& plan, size_t index, Run* run);
+  void step_on_host(const plan::Plan& plan, size_t index);
   void step_pair(const plan::Plan& plan, size_t index, Run* run);
   bool captures(const plan::Plan& plan, StepGraphs::CapturedRange* range, Run* run);
   void run_segment(const plan::Plan& plan, StepGraphs::Segment* segment, Run* run);
@@ -157,11 +164,12 @@ class Executor {
   void hand_out_columns(const nn::Context& ctx, const Run& run, int64_t row, int64_t rows, float* own,
                         float* others);
   void add_gradients(const plan::Plan& plan, const plan::Instruction& instruction);
+  void add_sums(const plan::Plan& plan, const plan::Instruction& instruction);
   void add_squares(const plan::Plan& plan, const plan::Instruction& instruction);
   void optimizer_step(const plan::Plan& plan, const plan::Instruction& instruction);
   void balance(const plan::Plan& plan, const plan::Instruction& instruction);
   void round_gradients(const plan::Plan& plan, const plan::Instruction& instruction);
-  StateArray reduced(const plan::Plan& plan, plan::SlotId slot, int32_t group) const;
+  int64_t reduced(const plan::Plan& plan, plan::SlotId slot, int32_t group) const;
 
   void bind_state(const plan::Plan& plan);
   void bind_gaps(int32_t group);
@@ -176,9 +184,11 @@ class Executor {
     return rope_table_ +
            nn::rope_table_begin(s_.model.modules->config(), n.block - 1, s_.model.rope_positions);
   }
-  /// The slot must be in the arena.
+  /// The slot must be in the arena, or in host memory for an instruction of the host's processor.
   char* at(const plan::Plan& plan, plan::SlotId slot) const {
-    return slot < 0 ? nullptr : s_.memory.arena->data() + plan.slot(slot).offset;
+    if (slot < 0) return nullptr;
+    const bool host = plan.slot(slot).space == plan::Space::kHost;
+    return (host ? s_.memory.outside->host_memory : s_.memory.arena->data()) + plan.slot(slot).offset;
   }
   /// State at byte `offset` of a persistent slot, wherever the slot is; none for slot -1.
   StateArray state_in(const plan::Plan& plan, plan::SlotId slot, int64_t offset, DType type) const;

@@ -10,7 +10,7 @@ namespace hawser::train {
 Executor::Executor(Setup setup, const plan::Plan& plan)
     : s_(std::move(setup)),
       pointers_(s_.model.modules->table().groups().size()),
-      transfers_(s_.communication.runtime, s_.memory.outside, s_.memory.arena->data()),
+      transfers_(s_.communication.runtime, s_.memory.outside, s_.memory.layout, s_.memory.arena->data()),
       graphs_(&s_.memory.link->device(), s_.communication.devices) {
   const auto named = [&](const char* name) { return at(plan, plan::find_slot(plan, name)); };
   if (char* const memory = named("lookup_gradient"))
@@ -131,21 +131,28 @@ void Executor::point_groups(const plan::Plan& plan, plan::SlotId id) {
   }
 }
 
-/// The reduced gradient from element state(g).range.begin on, in a slot of whole gradients or of shards.
-StateArray Executor::reduced(const plan::Plan& plan, plan::SlotId slot, int32_t g) const {
+/// The byte of the reduced gradient from element state(g).range.begin on, in a slot of whole gradients, of
+/// shards, or of gradients in host memory.
+int64_t Executor::reduced(const plan::Plan& plan, plan::SlotId slot, int32_t g) const {
   const parallel::GroupLayout& group = s_.memory.layout->group(g);
-  if (plan.slot(slot).role != plan::Role::kGradients)
-    return {at(plan, slot) + group.gradient_shard, group.state_type};
-  return StateArray{at(plan, slot) + group.gradients, group.state_type}.from(state(g).range.begin);
+  switch (plan.slot(slot).role) {
+    case plan::Role::kGradients:
+      return group.gradients + dtype_bytes(group.state_type, state(g).range.begin);
+    case plan::Role::kHostGradients:
+      return group.moments;
+    default:
+      return group.gradient_shard;
+  }
 }
 
-/// They are where GRAD_NORM reads them.
+/// They are where OPTIMIZER_STEP reads them.
 StateArray Executor::gradients(const plan::Plan& plan, int32_t g) const {
   const auto block = static_cast<int32_t>(s_.model.modules->table().groups()[static_cast<size_t>(g)].block);
-  const auto norm = std::find_if(
+  const auto step = std::find_if(
       plan.instructions.begin(), plan.instructions.end(),
-      [&](const plan::Instruction& n) { return n.op == plan::Op::kGradNorm && n.block == block; });
-  return reduced(plan, (*norm)[plan::Operand::kGradients], g);
+      [&](const plan::Instruction& n) { return n.op == plan::Op::kOptimizerStep && n.block == block; });
+  const plan::SlotId slot = (*step)[plan::Operand::kGradients];
+  return state_in(plan, slot, reduced(plan, slot, g), s_.memory.layout->group(g).state_type);
 }
 
 }  // namespace hawser::train

@@ -102,6 +102,7 @@ void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
 
 void HostExchange::count_tokens(Run* run) {
   *host_sums_ = {};
+  host_squares_ = {};
   std::fill_n(tallies_of(host_sums_), s_.tally_words, 0);
   s_.link->send(s_.sums, host_sums_, sums_bytes(s_.tally_words));
   if (s_.dp) {
@@ -224,6 +225,7 @@ void HostExchange::agree_on_norm(Run* run) {
   const int64_t tally_bytes = s_.tally_words * static_cast<int64_t>(sizeof(int64_t));
   if (tally_bytes > 0) s_.link->fetch(tallies_of(&sums), tallies_of(s_.sums), tally_bytes);
   sum_losses(&sums.losses);
+  sums.squares.merge(host_squares_);
   if (s_.dp) {
     sums.squares.normalise();
     sums.losses.normalise();

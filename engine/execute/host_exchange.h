@@ -80,6 +80,10 @@ class HostExchange {
   /// Sets what the optimizer reads in the update phase.
   void set_scalars(const kernels::OptimizerScalars& scalars);
   StepScalars* scalars() const { return s_.scalars; }
+  /// The same values on the host.
+  const StepScalars* host_scalars() const { return host_scalars_; }
+  /// Squares of gradients that are in host memory, which agree_on_norm adds to those of the device.
+  ExactSum* host_squares() { return &host_squares_; }
   StepSums* sums() const { return s_.sums; }
   /// Returns the number of documents in the micro-batch; 0 if they are not counted.
   int64_t documents(int32_t micro_batch) const;
@@ -103,6 +107,7 @@ class HostExchange {
   Setup s_;
   StepScalars* host_scalars_;  // the copy of s_.scalars on the host
   StepSums* host_sums_;
+  ExactSum host_squares_;                     // of this rank's gradients in host memory, in this step
   std::vector<Losses> fetched_;               // fetched but not yet summed
   std::vector<int64_t> documents_;            // indexed by micro-batch
   std::vector<int64_t> columns_;              // indexed by micro-batch; 0: not loaded yet

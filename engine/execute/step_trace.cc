@@ -19,7 +19,7 @@ constexpr size_t kMostKernels = 32;
 size_t calls_of(const plan::Plan& plan) {
   size_t calls = 0;
   for (const plan::Instruction& n : plan.instructions)
-    calls += plan::is_move(n.op)               ? 0
+    calls += plan::is_own(n.lane)              ? 0
              : n.is_transfer()                 ? kMostCalls
              : plan::starts_with_collective(n) ? 1
                                                : n.exchanges.size();
@@ -183,7 +183,7 @@ plan::Timeline StepTrace::timeline() const {
   timeline.times.resize(halves_.back().end);
   for (size_t i = 0; i < timeline.times.size(); ++i) {
     const Mark& m = marks_[i];
-    timeline.times[i] = {m.ready, m.begin, m.end, m.begin, m.begin};
+    timeline.times[i] = {m.ready, m.begin, m.end, m.begin, plan_.instructions[i].on_host() ? m.end : m.begin};
   }
   add_transfers(&timeline);
   add_moves(&timeline);
@@ -225,7 +225,7 @@ void StepTrace::add_transfers(plan::Timeline* timeline) const {
     plan::Times& t = timeline->times[i];
     const Exchanged exchanges = exchanged(i, &nexts);
     t.exchanging = exchanges.awaited, t.beside = exchanges.beside;
-    if ((!transfer && !plan::starts_with_collective(n)) || plan::is_move(n.op)) continue;
+    if ((!transfer && !plan::starts_with_collective(n)) || plan::is_own(n.lane)) continue;
     const comm::Work last = transfer ? marks_[i].last : comm::Work{};
     const Calls& lane = lanes_[static_cast<size_t>(last.lane)];
     size_t& next = nexts[static_cast<size_t>(last.lane)];

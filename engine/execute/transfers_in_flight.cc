@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <exception>
 
+#include "engine/parallel/host_update.h"
+
 namespace hawser::train {
 
 using parallel::OffloadStore;
@@ -10,7 +12,7 @@ using plan::Lane;
 
 void TransfersInFlight::begin(const plan::Plan& plan, size_t first) {
   works_.resize(std::max(works_.size(), plan.instructions.size()));
-  first_ = done_ = started_ = plan::LaneMarks(static_cast<int32_t>(first) - 1);
+  first_ = done_ = started_ = host_done_ = plan::LaneMarks(static_cast<int32_t>(first) - 1);
 }
 
 /// A transfer that sends nothing ends at once, but earlier transfers of its lane may still be running. A wait
@@ -30,16 +32,22 @@ comm::Work TransfersInFlight::move(const plan::Plan& plan, const plan::Instructi
   const bool out = n.op == plan::Op::kOffload;
   const plan::Slot &inside = out ? from : to, &outside = out ? to : from;
   OffloadStore* const store = outside_.store(n.lane);
-  return {store->start(OffloadStore::way_of(n.lane), arena_ + inside.offset, outside.offset, inside.bytes),
-          0};
+  comm::Work work{};
+  parallel::each_moved_part(plan, n, layout_, [&](const parallel::MovedPart& part) {
+    work.ticket = store->start(OffloadStore::way_of(n.lane), arena_ + inside.offset + part.inside,
+                               outside.offset + part.outside, part.bytes);
+  });
+  return work;
 }
 
 void TransfersInFlight::follow(Lane lane, comm::Work work) {
+  if (lane == Lane::kHost) return;  // this thread has executed it
   if (!is_own(lane)) return runtime_->follow(lane, work);
   outside_.store(lane)->follow(OffloadStore::way_of(lane), work.ticket);
 }
 
 void TransfersInFlight::wait(Lane lane, comm::Work work) {
+  if (lane == Lane::kHost) return;
   if (!is_own(lane)) return runtime_->wait(lane, work);
   outside_.store(lane)->wait(OffloadStore::way_of(lane), work.ticket);
 }
@@ -53,6 +61,14 @@ bool TransfersInFlight::follow(const plan::LaneMarks& transfers) {
   }
   done_.raise_to(transfers);
   return true;
+}
+
+void TransfersInFlight::await_on_host(const plan::LaneMarks& transfers) {
+  for (size_t l = 0; l < plan::kLanes; ++l) {
+    const auto lane = static_cast<Lane>(l);
+    if (transfers[lane] > host_done_[lane]) wait(lane, works_[static_cast<size_t>(transfers[lane])]);
+  }
+  host_done_.raise_to(transfers);
 }
 
 /// Failures reach the host here at the latest. Every lane is awaited, because each uses memory of this rank.

@@ -12,16 +12,22 @@ namespace hawser::train {
 
 class TransfersInFlight {
  public:
-  /// `runtime` is null for one rank, whose plans have no transfers between ranks. `outside` must outlive this
-  /// object.
-  TransfersInFlight(parallel::BucketRuntime* runtime, const parallel::OutsideArena* outside, char* arena)
-      : runtime_(runtime), outside_(*outside), arena_(arena) {}
+  /// `runtime` is null for one rank, whose plans have no transfers between ranks. The other arguments must
+  /// outlive this object.
+  TransfersInFlight(parallel::BucketRuntime* runtime, const parallel::OutsideArena* outside,
+                    const parallel::ShardLayout* layout, char* arena)
+      : runtime_(runtime), outside_(*outside), layout_(*layout), arena_(arena) {}
 
   /// Call before a run from instruction `first` on, with nothing in flight. The calls below allocate nothing.
   void begin(const plan::Plan& plan, size_t first);
   comm::Work start(const plan::Plan& plan, size_t index);
   /// Makes later work of the compute lane wait for these transfers. Returns false if it already does.
   bool follow(const plan::LaneMarks& transfers);
+  /// Blocks this thread until these transfers are done, for an instruction of the host's processor. The
+  /// compute lane does not wait. Throws the error of one that failed.
+  void await_on_host(const plan::LaneMarks& transfers);
+  /// Call when the host's processor has executed an instruction.
+  void ran_on_host(size_t index) { started_[plan::Lane::kHost] = static_cast<int32_t>(index); }
   /// Waits for all started transfers. Throws the error of one that failed.
   void finish();
   /// Call after a failure, when all transfers have ended: forgets them.
@@ -38,9 +44,11 @@ class TransfersInFlight {
 
   parallel::BucketRuntime* runtime_;
   const parallel::OutsideArena& outside_;
+  const parallel::ShardLayout& layout_;
   char* arena_;
   std::vector<comm::Work> works_;  // indexed by instruction
   plan::LaneMarks first_, done_, started_;
+  plan::LaneMarks host_done_;  // the newest transfers for which this thread has waited in await_on_host
 };
 
 }  // namespace hawser::train

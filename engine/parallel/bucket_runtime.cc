@@ -43,7 +43,7 @@ void BucketRuntime::bind(const Plan& plan) {
   std::vector<GroupCall>& transfers = bound_[&plan];
   transfers.clear();
   for (const Instruction& n : plan.instructions)
-    transfers.push_back(n.is_transfer() && !plan::is_move(n.op) ? staged(prepare(plan, n)) : GroupCall{});
+    transfers.push_back(n.is_transfer() && !plan::is_own(n.lane) ? staged(prepare(plan, n)) : GroupCall{});
 }
 
 GroupCall BucketRuntime::staged(GroupCall t) const {
@@ -248,7 +248,7 @@ void BucketRuntime::for_each_transfer(const Plan& plan, const ShardLayout& layou
   const DataParallelGroups nobody;
   const BucketRuntime runtime(layout, strategy, nobody, nowhere(), nullptr, nullptr);
   for (const Instruction& n : plan.instructions)
-    if (n.is_transfer() && !plan::is_move(n.op)) use(runtime.prepare(plan, n));
+    if (n.is_transfer() && !plan::is_own(n.lane)) use(runtime.prepare(plan, n));
 }
 
 int64_t transfer_device_bytes(const Plan& plan, const ShardLayout& layout,

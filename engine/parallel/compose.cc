@@ -7,8 +7,10 @@
 
 #include "engine/parallel/context_parallel.h"
 #include "engine/parallel/data_parallel.h"
+#include "engine/parallel/host_update.h"
 #include "engine/parallel/offload.h"
 #include "engine/parallel/offload_activations.h"
+#include "engine/parallel/offload_gradients.h"
 #include "engine/parallel/offload_state.h"
 #include "engine/parallel/offload_weights.h"
 #include "engine/parallel/pipeline/message_lanes.h"
@@ -263,15 +265,25 @@ class Recompute final : public Strategy {
 
 class Offload final : public Strategy {
  public:
-  explicit Offload(const Settings& s) : config_(s.config.offload), snapshots_(s.saves_beside_steps) {}
+  explicit Offload(const Settings& s)
+      : config_(s.config.offload), micro_batches_(s.micro_batches), snapshots_(s.saves_beside_steps) {}
 
   void require_effect(bool in_place) const override { require_offload(config_, in_place); }
-  void pass(plan::Plan* plan, const ShardLayout&, const DataParallelStrategy&,
+  void lay_out(ShardLayout::Options* options, const DataParallelStrategy&, const StepForm&) const override {
+    options->host_update = config_.updates_on_host();
+    options->host_masters = options->host_update && config_.parameters != OffloadSpace::kHost;
+  }
+  void pass(plan::Plan* plan, const ShardLayout& layout, const DataParallelStrategy& data,
             Purpose purpose) const override {
     const plan::Space activations = space_of(config_.activations), state = space_of(config_.optimizer);
     if (purpose == Purpose::kTrain && activations != plan::Space::kArena)
       offload_activations(plan, activations, config_.prefetch);
-    if (state != plan::Space::kArena) offload_optimizer_state(plan, state, config_.prefetch);
+    const OnHost also{config_.parameters == OffloadSpace::kHost, config_.gradients == OffloadSpace::kHost};
+    if (also.gradients) offload_gradients(plan, layout, data, micro_batches_, config_.prefetch);
+    if (config_.updates_on_host())
+      update_on_host(plan, layout, config_.prefetch, also);
+    else if (state != plan::Space::kArena)
+      offload_optimizer_state(plan, state, config_.prefetch);
   }
   void reserve(const PlannedStep& step, BesideArena* bytes) const override {
     bytes->offload = offload_staging_bytes(step.plans, step.outside, step.in_place);
@@ -284,6 +296,7 @@ class Offload final : public Strategy {
 
  private:
   const OffloadConfig config_;
+  const int64_t micro_batches_;
   const bool snapshots_;
 };
 

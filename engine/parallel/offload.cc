@@ -36,7 +36,7 @@ Copies copies_of(const std::vector<const plan::Plan*>& plans, const CargoLanes& 
     for (const plan::Instruction& n : plan->instructions) {
       if (n.lane != lanes.out && n.lane != lanes.in) continue;
       const bool out = n.lane == lanes.out;
-      ++(out ? leave : come);
+      (out ? leave : come) += static_cast<size_t>(std::max(n.moved_parts, 1));
       copies.space = plan->slot(n[out ? Operand::kReceived : Operand::kSent]).space;
       copies.largest = std::max(copies.largest, whole_pages(moved_bytes(*plan, n)));
     }
@@ -107,6 +107,7 @@ void require_offload(const OffloadConfig& config, bool in_place) {
   require("/offload/activations", config.activations);
   require("/offload/optimizer", config.optimizer);
   require("/offload/parameters", config.parameters);
+  require("/offload/gradients", config.gradients);
 }
 
 int64_t offload_staging_bytes(const std::vector<const plan::Plan*>& plans, const plan::BytesBySpace& outside,
@@ -122,7 +123,8 @@ OutsideArena make_outside_arena(const OffloadConfig& config, const std::vector<c
   OutsideArena made;
   char* const host = staging;
   staging += bytes_in(outside, Space::kHost);
-  if (bytes_in(outside, Space::kHost) > 0) made.host = std::make_unique<PinnedMemory>(host);
+  if (bytes_in(outside, Space::kHost) > 0)
+    made.host = std::make_unique<PinnedMemory>(host), made.host_memory = host;
   if (const int64_t bytes = bytes_in(outside, Space::kDisk); bytes > 0)
     made.file = snapshots && snapshot_bytes(plans) > 0
                     ? std::make_shared<OffloadFile>(config.folder, bytes, state_begins(*plans.front()),

@@ -20,6 +20,7 @@ namespace hawser::parallel {
 /// none.
 struct OutsideArena {
   std::unique_ptr<OutsideMemory> host;
+  char* host_memory = nullptr;  ///< the first byte of the host's space
   std::shared_ptr<OffloadFile> file;
   std::array<std::unique_ptr<OffloadStore>, plan::kCargoes> stores;  ///< indexed by cargo
 

@@ -74,6 +74,41 @@ class StateForm {
   int64_t aligned_ = 0;
 };
 
+/// Gradients out, and updated weights back, for the update on the host's processor.
+class HostUpdateForm {
+ public:
+  explicit HostUpdateForm(const MoveTerms& terms) : t_(terms) {}
+
+  Form form() const {
+    std::map<int64_t, int64_t> down, up;  // parameters by bytes of each
+    for (int32_t b = 0; b < t_.layout.blocks(); ++b)
+      for (const int32_t g : t_.layout.groups_of(b)) {
+        const GroupLayout& group = t_.layout.group(g);
+        if (!group.trainable) continue;
+        const int64_t parameters = t_.layout.state_elements(group);
+        down[dtype_bytes(group.state_type)] += parameters;
+        if (group.has_master && t_.config.offload.parameters != OffloadSpace::kHost)
+          up[dtype_bytes(group.type)] += parameters;
+      }
+    return {bytes(down), bytes(up), text(down) + " out" + (up.empty() ? "" : "; " + text(up) + " back")};
+  }
+
+ private:
+  static int64_t bytes(const std::map<int64_t, int64_t>& parameters) {
+    int64_t sum = 0;
+    for (const auto& [each, count] : parameters) sum += each * count;
+    return sum;
+  }
+  static std::string text(const std::map<int64_t, int64_t>& parameters) {
+    std::vector<std::string> terms;
+    for (const auto& [each, count] : parameters)
+      terms.push_back(fmt::format("{} bytes for each of {} parameters", each, count));
+    return fmt::format("{}", fmt::join(terms, " + "));
+  }
+
+  const MoveTerms& t_;
+};
+
 /// Weights: in for each sequence of uses in a micro-batch, and in and out for the update.
 class WeightsForm {
  public:
@@ -173,7 +208,8 @@ class ActivationsForm {
 };
 
 Form form_of(Cargo cargo, const plan::Plan& train, const MoveTerms& terms) {
-  if (cargo == Cargo::kState) return StateForm(terms).form();
+  const bool on_host = terms.config.offload.optimizer == OffloadSpace::kHost;
+  if (cargo == Cargo::kState) return on_host ? HostUpdateForm(terms).form() : StateForm(terms).form();
   if (terms.config.mesh.pp > 1) return {};  // the order of a stage's actions decides
   return cargo == Cargo::kWeights ? WeightsForm(terms).form() : ActivationsForm(train, terms).form();
 }

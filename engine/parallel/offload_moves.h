@@ -7,6 +7,11 @@
 
 namespace hawser::parallel {
 
+inline bool is_optimizer_state(const plan::Slot& slot) {
+  return slot.persistent && (slot.role == plan::Role::kMaster || slot.role == plan::Role::kMoment1 ||
+                             slot.role == plan::Role::kMoment2);
+}
+
 inline void place_outside(plan::Slot* slot, plan::Space space) {
   slot->space = space, slot->align = kOffloadPage, slot->bytes = whole_pages(slot->bytes);
 }

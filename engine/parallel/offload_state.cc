@@ -15,11 +15,6 @@ using plan::Op;
 using plan::Role;
 using plan::SlotId;
 
-bool is_optimizer_state(const plan::Slot& slot) {
-  return slot.persistent &&
-         (slot.role == Role::kMaster || slot.role == Role::kMoment1 || slot.role == Role::kMoment2);
-}
-
 class OffloadOptimizerState {
  public:
   OffloadOptimizerState(plan::Plan* plan, plan::Space to, int64_t prefetch)

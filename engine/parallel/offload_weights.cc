@@ -84,6 +84,7 @@ class OffloadWeights {
   };
   static Use use_of(const Instruction& n, SlotId slot) {
     Use found;
+    if (n.on_host()) return found;  // it works on the weights in their place
     for (const plan::Use& use : n.uses)
       if (use.slot == slot) found.any = true, found.writes |= use.written;
     return found;
@@ -104,12 +105,22 @@ class OffloadWeights {
     const size_t first = visit.uses.front(), last = visit.uses.back();
     const size_t ahead = number_[first] - std::min(number_[first], prefetch_);
     size_t at = ahead < by_number_.size() ? std::min(first, by_number_[ahead]) : first;
-    if (first >= plan_.commit) at = std::max(at, plan_.commit);
+    if (first >= plan_.commit) at = std::max({at, plan_.commit, after_host(visit)});
     fetches_[at].push_back(v);
     if (!visit.changes) return;
     offloads_[last].push_back(v);
     if (const size_t held = number_[last] + prefetch_; held < by_number_.size() && by_number_[held] > last)
       plan_.instructions[by_number_[held]].holds.push_back(visit.inside);
+  }
+
+  /// The first instruction before the visit from which on the host's processor no longer writes the weights.
+  size_t after_host(const Visit& visit) const {
+    for (size_t i = visit.uses.front(); i-- > plan_.commit;) {
+      const Instruction& n = plan_.instructions[i];
+      for (const plan::Use& use : n.uses)
+        if (n.on_host() && use.slot == visit.place && use.written) return i + 1;
+    }
+    return plan_.commit;
   }
 
   void move(Op op, plan::Lane lane, const Visit& visit) {

@@ -94,13 +94,17 @@ struct OffloadConfig {
   OffloadSpace activations = OffloadSpace::kOff;  ///< between forward and backward
   OffloadSpace optimizer = OffloadSpace::kOff;    ///< masters and moments, between steps
   OffloadSpace parameters = OffloadSpace::kOff;   ///< what products read, between uses
+  OffloadSpace gradients = OffloadSpace::kOff;    ///< from their backward to the update; not kDisk
   std::string folder;                             ///< for kDisk
   int64_t prefetch = 1;
+  /// The host's processor updates state that is in its memory (parallel/host_update.h).
+  bool updates_on_host() const { return optimizer == OffloadSpace::kHost; }
 };
 void each_key(OffloadConfig& o, auto&& visit) {
   visit("activations", o.activations);
   visit("optimizer", o.optimizer);
   visit("parameters", o.parameters);
+  visit("gradients", o.gradients);
   visit("folder", o.folder);
   visit("prefetch", o.prefetch);
 }

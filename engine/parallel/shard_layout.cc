@@ -35,8 +35,11 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
   by_block_.resize(static_cast<size_t>(groups.back().block) + 1);
   states_.resize(by_block_.size());
   std::vector<bool> in_base(groups.size(), true);
-  for (const nn::Parameter& p : table.all())
+  balances_.resize(by_block_.size());
+  for (const nn::Parameter& p : table.all()) {
     if (!p.in_base()) in_base[static_cast<size_t>(p.group)] = false;
+    if (p.balances && has(p.block)) balances_[static_cast<size_t>(p.block)] = true;
+  }
   for (size_t i = 0; i < groups.size(); ++i) {
     const nn::ParameterGroup& from = groups[i];
     plan::BlockState& slots = states_[static_cast<size_t>(from.block)];
@@ -73,7 +76,7 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
     g.type = exact || from.read == nn::Read::kLookup ? g.state_type : options.compute;
     if (nf4) g.type = g.state_type = DType::kNf4;
     if (from.read == nn::Read::kInt8) g.type = DType::kI8Block;
-    g.has_master = g.type != g.state_type;
+    g.has_master = g.narrows() || (options.host_masters && options.training && g.trainable);
     if (!g.borrowed) g.scales = take(&scales_bytes_, dtype_bytes(DType::kF32, from.scales));
     g.borrowed ? place_window(&g, &slots) : place(&g, state.local_elements(), &slots);
     by_block_[static_cast<size_t>(from.block)].push_back(static_cast<int32_t>(i));
@@ -81,6 +84,7 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
   }
   for (plan::BlockState& slots : states_) {
     if (!options.gradient_buckets) slots.gradients = slots.gradient_bucket;
+    slots.host_gradients = options.host_update ? slots.moment1 : 0;
     slots.moment2 = options.moments > 1 ? slots.moment1 : 0;
     if (options.moments < 1) slots.moment1 = 0;
   }
@@ -116,6 +120,8 @@ void ShardLayout::place(GroupLayout* group, int64_t state_elements, plan::BlockS
   if (rounds_gradients()) g.gradient_window = take(&slots->gradient_window, g.elements * 4);
   g.shard_sums = take(&slots->shard_sums, g.shard * 4);
   g.moments = take(&slots->moment1, state_bytes);
+  if (options_.host_masters && g.narrows())
+    g.host_weights = take(&slots->host_weights, dtype_bytes(g.type, state_elements));
 }
 
 bool ShardLayout::has(int64_t block) const {

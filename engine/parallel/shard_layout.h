@@ -30,7 +30,7 @@ struct GroupLayout {
   DType state_type =
       /// Data type of the optimizer's arrays: masters (or weights), gradients, moments.
       DType::kF32;
-  bool has_master = false;  ///< f32 masters are stored in addition to the weights
+  bool has_master = false;  ///< masters are stored in addition to the weights
   bool trainable = true;
   bool borrowed =
       false;  ///< its weights, or its shard, belong to another engine and have no place in the slots
@@ -42,7 +42,8 @@ struct GroupLayout {
   int64_t gradients = 0, gradient_shard = 0;
   int64_t shard_sums = 0;           ///< f32 sums of a shard, before replicas are added
   int64_t gradient_window = 0;      ///< f32 gradients before rounding, if stored gradients are narrower
-  int64_t master = 0, moments = 0;  ///< offsets of element state.begin
+  int64_t master = 0, moments = 0;  ///< offsets of element state.begin; `moments` also in kHostGradients
+  int64_t host_weights = 0;         ///< the same in kHostWeights, if the weights are narrower than the master
   /// Model axes over which the backward leaves the gradient as a sum; empty if each rank has the full
   /// gradient.
   std::vector<mesh::SubAxis> model_sum;
@@ -54,6 +55,8 @@ struct GroupLayout {
   bool has_gradient() const { return trainable || copy; }
   /// True if no lower rank keeps the same masters and moments. Only owners count them in the norm.
   bool owns_state() const { return replica == 0; }
+  /// True if the compute weights have another type than what the optimizer updates.
+  bool narrows() const { return type != state_type; }
 };
 
 /// A sum over model axes that gradients of some groups need before they are summed over data-parallel ranks.
@@ -83,6 +86,8 @@ class ShardLayout {
     bool tied_head = false;       ///< the head shares the embedding's table
     bool base_elsewhere = false;  ///< checkpoints omit the frozen base weights of an adapter
     bool base_borrowed = false;   ///< the base weights belong to another engine
+    bool host_update = false;     ///< the host's processor updates state in host memory (host_update.h)
+    bool host_masters = false;    ///< it keeps masters of all trained weights, because others are elsewhere
   };
   ShardLayout(const nn::ParameterTable& table, const Options& options);
 
@@ -124,6 +129,10 @@ class ShardLayout {
   const StateLayout& over_mesh() const { return over_mesh_; }
   bool weights_sharded() const { return over_mesh_.weights_sharded(); }
   bool state_sharded() const { return over_mesh_.state_sharded(); }
+  /// Elements of a group's masters and moments on each rank, padding included.
+  int64_t state_elements(const GroupLayout& g) const { return state_sharded() ? g.shard : g.elements; }
+  /// True if steps move the biases of the block's router.
+  bool balances(int32_t block) const { return balances_[static_cast<size_t>(block)]; }
   /// True if a rank has the masters and moments of all parameters.
   bool state_is_whole() const {
     return !state_sharded() && options_.mesh.degree(mesh::Axis::kTp) * options_.mesh.degree(mesh::Axis::kPp) *
@@ -182,6 +191,7 @@ class ShardLayout {
   std::vector<mesh::FlatRange> to_write_;
   std::vector<std::vector<int32_t>> by_block_;
   std::vector<plan::BlockState> states_;
+  std::vector<bool> balances_;  // indexed by block
 };
 
 }  // namespace hawser::parallel

@@ -37,6 +37,21 @@ void check_rules(const Plan& plan, size_t index, const OperandRules& rules, bool
   }
 }
 
+/// The host's processor reaches only host memory, and the host's copies of the step's scalars and sums.
+void check_host(const Plan& plan, size_t index) {
+  const SlotId scratch = plan.instructions[index].scratch;
+  HWS_CHECK(scratch < 0 || plan.slot(scratch).space == Space::kHost);
+  for (const Use& use : plan.instructions[index].uses) {
+    const Slot& slot = plan.slot(use.slot);
+    if (slot.space == Space::kHost || use.operand == Operand::kScalars || use.operand == Operand::kNorm)
+      continue;
+    fail(Code::kInternal,
+         "plan {}: instruction {} ({}) runs on the host, but {} (\"{}\") is in the {}'s memory", plan.name,
+         index, op_name(plan.instructions[index].op), slot.name, operand_name(use.operand),
+         space_name(slot.space));
+  }
+}
+
 void check_instruction(const Plan& plan, size_t index) {
   const Instruction& n = plan.instructions[index];
   const OpRow& row = row_of(n.op);
@@ -51,7 +66,8 @@ void check_instruction(const Plan& plan, size_t index) {
   const bool sends = may.sends && (may.host != Host::kWithoutBlock || n.block < 0);
   if (n.sent_bytes > 0 && !sends) refuse("sends bytes");
   if (n.scratch >= 0 && !may.scratch) refuse("has a workspace");
-  if (n.is_transfer() != may.transfer) refuse("is on the wrong kind of lane");
+  if (n.on_host() ? !may.on_host : n.is_transfer() != may.transfer) refuse("is on the wrong kind of lane");
+  if (n.on_host()) check_host(plan, index);
 }
 
 }  // namespace

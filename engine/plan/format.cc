@@ -79,7 +79,8 @@ std::string format_instructions(const Plan& plan) {
     const Instruction& n = plan.instructions[i];
     if (i == plan.commit && i > 0) text += "       ---- durable from here ----\n";
     text += fmt::format("{:>5}{} {:<16} {:>5} {:>4} {:>9.3f}  ", i,
-                        n.is_transfer()   ? '~'
+                        n.on_host()       ? '^'
+                        : n.is_transfer() ? '~'
                         : n.overlaps_next ? '&'
                                           : ' ',
                         std::string(op_name(n.op)) + (n.experts ? ".experts" : ""), number(n.block),
@@ -91,6 +92,9 @@ std::string format_instructions(const Plan& plan) {
   }
   if (ranks)
     text += "(~: on the communication stream, beside what computes; waits: the transfer that must be done)\n";
+  if (std::any_of(plan.instructions.begin(), plan.instructions.end(),
+                  [](const Instruction& n) { return n.on_host(); }))
+    text += "(^: on the host's processor)\n";
   if (std::any_of(plan.instructions.begin(), plan.instructions.end(),
                   [](const Instruction& n) { return n.overlaps_next; }))
     text += "(&: takes turns with the next: one computes while exchanges of the other are carried)\n";

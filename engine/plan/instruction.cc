@@ -36,10 +36,10 @@ const char* space_name(Space space) {
 
 const char* lane_name(Lane lane) {
   constexpr const char* kNames[] = {
-      "compute",          "communication",  "block",           "x_to_next",    "x_from_previous",
-      "dx_to_previous",   "dx_from_next",   "x_to_previous",   "x_from_next",  "dx_to_next",
-      "dx_from_previous", "table_gradient", "table",           "offload",      "fetch",
-      "offload_state",    "fetch_state",    "offload_weights", "fetch_weights"};
+      "compute",          "communication",  "block",           "x_to_next",     "x_from_previous",
+      "dx_to_previous",   "dx_from_next",   "x_to_previous",   "x_from_next",   "dx_to_next",
+      "dx_from_previous", "table_gradient", "table",           "offload",       "fetch",
+      "offload_state",    "fetch_state",    "offload_weights", "fetch_weights", "host"};
   static_assert(std::size(kNames) == kLanes);
   return kNames[static_cast<size_t>(lane)];
 }

@@ -42,6 +42,8 @@ enum class Role : uint8_t {
   kLookupGradient,  ///< gradient of a tied embedding from look-ups alone, without the head's part
   kMoment1,
   kMoment2,
+  kHostGradients,  ///< in host memory: the elements of kGradients that this rank updates
+  kHostWeights,    ///< in host memory: updated weights in their compute type, on their way to the device
   kCount
 };
 
@@ -83,6 +85,7 @@ enum class Lane : uint8_t {
   kFetchState,     ///< state from its own space to the arena
   kOffloadWeights,
   kFetchWeights,
+  kHost,  ///< work of the host's processor on what is in host memory
   kCount
 };
 inline constexpr size_t kLanes = static_cast<size_t>(Lane::kCount);
@@ -104,8 +107,8 @@ constexpr Cargo cargo_of(Lane lane) {
   while (c < kCargoes && kCargoLanes[c].out != lane && kCargoLanes[c].in != lane) ++c;
   return static_cast<Cargo>(c);
 }
-/// True if the lane copies within one rank, so that no other rank takes part.
-constexpr bool is_own(Lane lane) { return cargo_of(lane) != Cargo::kCount; }
+/// True if no other rank takes part in the lane's work: copies within a rank, and work of its host.
+constexpr bool is_own(Lane lane) { return cargo_of(lane) != Cargo::kCount || lane == Lane::kHost; }
 
 /// One instruction index for each lane; -1 means none.
 class LaneMarks {
@@ -171,13 +174,20 @@ struct Instruction {
   /// Bytes that this rank sends, by the ring form of the operation (comm/ledger.h). For the compute lane
   /// these are the exchanges within the block and the sums over all ranks, which the instruction waits for.
   int64_t sent_bytes = 0;
+  /// What an OFFLOAD or FETCH copies if it copies parts of its slots (parallel/host_update.h): the bytes of
+  /// all parts, and their number. 0: the whole slot of the arena.
+  int64_t moved_bytes = 0;
+  int32_t moved_parts = 0;
   /// The exchanges within the block, in order; sent_bytes includes their bytes.
   std::vector<ExchangeNote> exchanges;
   /// For each lane, the last transfer that must finish before this instruction starts, computed from the
   /// arena bytes that both use.
   LaneMarks waits_for;
 
+  /// True if the instruction runs beside the compute lane.
   bool is_transfer() const { return lane != Lane::kCompute; }
+  /// True if the host's processor executes it, with the CPU's kernels and what is in host memory.
+  bool on_host() const { return lane == Lane::kHost; }
   /// A slot of -1 means that the operand is absent.
   void read(Operand operand, SlotId slot) {
     if (slot >= 0) uses.push_back({operand, slot, false});

@@ -155,6 +155,7 @@ SlotId find_slot(const Plan& plan, std::string_view name) {
 }
 
 int64_t moved_bytes(const Plan& plan, const Instruction& n) {
+  if (n.moved_parts > 0) return n.moved_bytes;
   return plan.slot(n[n.op == Op::kOffload ? Operand::kSent : Operand::kReceived]).bytes;
 }
 

@@ -84,6 +84,7 @@ enum class Op : uint8_t {
   kFetch,     ///< copies them back to the arena
   kGradNorm,  ///< squares of a block's gradients; without a block: the norm over all ranks
   kOptimizerStep,
+  kBalance,  ///< moves the biases of a block's router, if OPTIMIZER_STEP runs on another processor
   kCount
 };
 
@@ -111,6 +112,7 @@ enum class Host : uint8_t { kNever, kWithoutBlock, kAlways };
 struct Traits {
   Host host = Host::kNever;
   bool transfer = false;  ///< runs on a communication lane
+  bool on_host = false;   ///< may run on the host's processor (Lane::kHost)
   bool modules = false;   ///< runs modules of the model
   bool backward = false;  ///< also runs their backward
   bool flops = false;     ///< its FLOPs are counted
@@ -136,9 +138,12 @@ inline constexpr Traits kLogits{
 inline constexpr Traits kLoads{.host = Host::kAlways};
 inline constexpr Traits kAsks{.host = Host::kAlways, .sends = true};
 inline constexpr Traits kAgrees{.host = Host::kWithoutBlock, .sends = true, .scratch = true};
+inline constexpr Traits kMeasures{
+    .host = Host::kWithoutBlock, .on_host = true, .sends = true, .scratch = true};
 inline constexpr Traits kTransfer{.transfer = true, .sends = true};
 inline constexpr Traits kMove{.transfer = true};
 inline constexpr Traits kState{};
+inline constexpr Traits kUpdate{.on_host = true};
 
 constexpr OperandRule one(Operand o) { return {o, Count::kOne}; }
 constexpr OperandRule maybe(Operand o) { return {o, Count::kMaybe}; }
@@ -195,7 +200,7 @@ inline constexpr OpRow kRows[] = {
      kState,
      {one(kLookupGradient), maybe(kAddend)},  // kAddend is the head's part, if it comes from another stage
      {one(kGradients)}},
-    {Op::kAddGrad, "ADD_GRAD", kState, {one(kAddend)}, {one(kGradients)}},
+    {Op::kAddGrad, "ADD_GRAD", kUpdate, {one(kAddend)}, {one(kGradients)}},
     {Op::kRoundGrad, "ROUND_GRAD", kState, {one(kWindow)}, {one(kGradients)}},
     {Op::kRoundHeadGrad, "ROUND_HEAD_GRAD", kState, {one(kWindow)}, {one(kGradients)}},
     {Op::kReduceTp, "REDUCE_TP", kTransfer, {some(kSent)}, {some(kReceived)}},
@@ -221,14 +226,16 @@ inline constexpr OpRow kRows[] = {
     {Op::kFetch, "FETCH", kMove, {one(kSent)}, {one(kReceived)}},
     {Op::kGradNorm,
      "GRAD_NORM",
-     kAgrees,
+     kMeasures,
      {one_with_block(kGradients), one_without_block(kNorm)},
      {one(kNorm)}},
     {Op::kOptimizerStep,
      "OPTIMIZER_STEP",
-     kState,
+     kUpdate,
      {one(kGradients), one(kScalars)},
-     {one(kWeights), maybe(kMaster), maybe(kMoment1), maybe(kMoment2)}},
+     {maybe(kWeights),  // absent if all of the block's weights leave the host as masters
+      maybe(kMaster), maybe(kMoment1), maybe(kMoment2)}},
+    {Op::kBalance, "BALANCE", kState, {one(kNorm)}, {one(kWeights)}},
 };
 
 constexpr bool in_order() {

@@ -9,7 +9,7 @@ std::vector<Segment> segments(const Plan& plan, size_t begin, size_t end) {
   for (size_t i = begin; i < end; ++i) {
     const Instruction& n = plan.instructions[i];
     const bool waits = !n.waits_for.covered_by(done);
-    done.raise_to(n.waits_for);
+    if (!n.on_host()) done.raise_to(n.waits_for);
     if (n.is_transfer() || needs_host(n)) {
       open = false;
       continue;

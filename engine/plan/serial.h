@@ -40,6 +40,9 @@ struct BlockState {
       0;  ///< f32 gradients before they are rounded to the stored type; 0 if stored as f32
   int64_t moment1 = 0, moment2 = 0;
   Work norm = {}, update = {}, round = {};  ///< of GRAD_NORM, OPTIMIZER_STEP, ROUND_GRAD
+  // In host memory, if the host's processor updates the block (parallel/host_update.h):
+  int64_t host_gradients = 0;  ///< gradients of the elements that this rank updates
+  int64_t host_weights = 0;    ///< updated weights that are narrower than their masters
 };
 
 /// The properties of the model that a schedule needs, as byte counts.

@@ -35,6 +35,9 @@ void check_costs(const Plan& plan, const CostTable& costs) {
     if (is_move(n.op) && !(costs.offload_bytes_per_second > 0))
       fail(Code::kInvalidArgument, "simulate: offload_bytes_per_second is {}, but plan {} offloads",
            costs.offload_bytes_per_second, plan.name);
+    if (n.on_host() && !(costs.host_bytes_per_second > 0))
+      fail(Code::kInvalidArgument, "simulate: host_bytes_per_second is {}, but the host works in plan {}",
+           costs.host_bytes_per_second, plan.name);
     if (n.sent_bytes > 0 && !(costs.bytes_per_second > 0))
       fail(Code::kInvalidArgument, "simulate: bytes_per_second is {}, but plan {} sends bytes",
            costs.bytes_per_second, plan.name);
@@ -80,6 +83,8 @@ class RankClock {
     if (!costs_.transfer_seconds.empty()) return costs_.transfer_seconds[i];
     if (is_move(plan_.instructions[i].op))
       return static_cast<double>(moved_bytes(plan_, plan_.instructions[i])) / costs_.offload_bytes_per_second;
+    if (plan_.instructions[i].on_host())
+      return static_cast<double>(used_bytes(plan_.instructions[i])) / costs_.host_bytes_per_second;
     const int64_t bytes = plan_.instructions[i].sent_bytes;
     return costs_.latency + (bytes > 0 ? static_cast<double>(bytes) / costs_.bytes_per_second : 0);
   }
@@ -148,6 +153,11 @@ class RankClock {
   }
 
  private:
+  int64_t used_bytes(const Instruction& n) const {
+    int64_t bytes = 0;
+    for (const Use& use : n.uses) bytes += plan_.slot(use.slot).bytes;
+    return bytes;
+  }
   size_t lane_of(size_t i) const { return static_cast<size_t>(sending_lane(plan_.instructions[i])); }
   /// Spreads the instruction's computation over its exchanges by FLOPs. Exchanges of experts share a lane;
   /// all others are awaited at once.

@@ -10,7 +10,7 @@
 //   * A communication lane starts a transfer once all ranks have queued it and the one before it is done. It
 //   takes latency + sent_bytes / bytes_per_second, with the numbers of the slowest rank. A message between
 //   stages is one transfer of two ranks. OFFLOAD and FETCH involve one rank only, and copy their bytes at a
-//   separate rate.
+//   separate rate. An instruction of the host's processor likewise takes the bytes of its slots at a rate.
 //   * Exchanges within a block (Instruction::exchanges) take latency and bytes on the compute lane itself, in
 //   parallel with the communication lanes. All ranks begin the instruction together and end it together.
 //   * Two overlapped instructions (Instruction::overlaps_next) take turns, as base/fiber_pair.h does:
@@ -46,6 +46,8 @@ struct CostTable {
   double exchange_latency = 0;           ///< seconds of each such exchange, in addition to its bytes
   double offload_bytes_per_second =
       0;  ///< copied out of the arena, or back; must be above 0 if the plan has such copies
+  /// State that the host's processor works on; must be above 0 if the plan has such instructions.
+  double host_bytes_per_second = 0;
 };
 
 /// Simulates one rank from second 0. Throws kInternal for a plan that would deadlock (an instruction waits

@@ -25,6 +25,7 @@ int32_t Plan::add_work(const Work& of) {
 WorkList step_work(const Plan& plan) {
   WorkList all;
   for (const Instruction& n : plan.instructions) {
+    if (n.on_host()) continue;
     if (n.op == Op::kAddGrad) add_calls(&all, add_grad(plan, n));
     if (n.work < 0) continue;
     const Work& work = plan.work[static_cast<size_t>(n.work)];

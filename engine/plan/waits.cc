@@ -2,7 +2,8 @@
 // turn: it runs its own and queues transfers on their lanes, which run in parallel with it and with each
 // other. An instruction therefore waits only for transfers of other lanes, and only if both use the same
 // bytes of a space and at least one writes them. The bytes may belong to the same slot, or to another slot
-// that reuses them.
+// that reuses them. An instruction of the host's processor waits by itself: what the compute lane has waited
+// for is done for the device, but not for the host.
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -25,20 +26,21 @@ class NewestTransfer {
     ranges_[begin] = {end, at};
   }
 
-  /// Returns the last transfer after `done` in [begin, end); -1 if none. Removes those up to `done`.
-  int32_t find(int64_t begin, int64_t end, int32_t done) {
+  /// Returns the last transfer after `done` in [begin, end); -1 if none. Removes those up to `over`, which is
+  /// at most `done`.
+  int32_t find(int64_t begin, int64_t end, int32_t done, int32_t over) {
     auto range = ranges_.lower_bound(begin);
     if (range != ranges_.begin() && std::prev(range)->second.end > begin) --range;
     int32_t newest = -1;
     while (range != ranges_.end() && range->first < end) {
-      if (range->second.at <= done) {
+      if (range->second.at <= over) {
         range = ranges_.erase(range);
       } else {
         newest = std::max(newest, range->second.at);
         ++range;
       }
     }
-    return newest;
+    return newest > done ? newest : -1;
   }
 
  private:
@@ -78,25 +80,30 @@ void each_use(const Plan& plan, const Instruction& n, Fn fn) {
 
 void assign_waits(Plan* plan) {
   std::array<NewestTransfer, kLanes> used, written;  // indexed by lane
-  LaneMarks done,
-      given;  // the last transfers that instructions so far have waited for; and the last that were queued
+  // The last transfers that instructions so far have waited for, on the compute lane and on the host; and the
+  // last that were queued.
+  LaneMarks done, host_done, given;
+  const bool host = std::any_of(plan->instructions.begin(), plan->instructions.end(),
+                                [](const Instruction& n) { return n.on_host(); });
   for (size_t i = 0; i < plan->instructions.size(); ++i) {
     Instruction& n = plan->instructions[i];
     const auto at = static_cast<int32_t>(i);
     n.waits_for = LaneMarks();
+    LaneMarks& seen = n.on_host() ? host_done : done;
     for (size_t l = 0; l < kLanes; ++l) {
       const auto lane = static_cast<Lane>(l);
-      if (lane == n.lane || given[lane] <= done[lane]) continue;
+      if (lane == n.lane || given[lane] <= seen[lane]) continue;
+      const int32_t over = host ? std::min(done[lane], host_done[lane]) : done[lane];
       int32_t newest = -1;
       const auto look = [&](int64_t begin, int64_t end, bool writes) {
-        newest = std::max(newest, (writes ? used : written)[l].find(begin, end, done[lane]));
+        newest = std::max(newest, (writes ? used : written)[l].find(begin, end, seen[lane], over));
       };
       each_use(*plan, n, look);
       // The instruction that overlaps with this one begins at the same time.
       if (n.overlaps_next) each_use(*plan, plan->instructions[i + 1], look);
       n.waits_for[lane] = newest;
     }
-    done.raise_to(n.waits_for);
+    seen.raise_to(n.waits_for);
     if (!n.is_transfer()) continue;
     given[n.lane] = at;
     for (const Use& use : n.uses) plan->slots[static_cast<size_t>(use.slot)].last_transfer[n.lane] = at;

@@ -24,7 +24,9 @@ std::shared_ptr<device::Device> open(const DeviceChoice& choice, const config::R
 
 Machine::Machine(const DeviceChoice& choice, const config::ResolvedConfig& config,
                  const kernels::KernelTable& kernels, int32_t threads, int32_t local_rank, bool chooses)
-    : pool_(threads), link_(open(choice, config, kernels, pool_.stream(), local_rank, chooses)) {}
+    : host_kernels_(kernels),
+      pool_(threads),
+      link_(open(choice, config, kernels, pool_.stream(), local_rank, chooses)) {}
 
 Target Machine::target() const {
   device::Device& d = device();

@@ -21,6 +21,7 @@ class Machine {
           const kernels::KernelTable& kernels, int32_t threads, int32_t local_rank, bool chooses);
 
   Stream& host_stream() { return pool_.stream(); }
+  const kernels::KernelTable& host_kernels() const { return host_kernels_; }
   device::Device& device() const { return link_.device(); }
   device::HostLink& link() { return link_; }
   /// Returns the properties of this machine on which plans depend.
@@ -30,6 +31,7 @@ class Machine {
   Room room(const DeviceChoice& choice, int32_t local_ranks) const;
 
  private:
+  const kernels::KernelTable& host_kernels_;
   device::ThreadPool pool_;
   device::HostLink link_;
 };

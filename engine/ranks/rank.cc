@@ -60,6 +60,7 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
     setup.optimizer = &optimizer_.emplace(shared.model.table(), shared.config.optimizer,
                                           state_type(shared.config), shared.config.seed,
                                           [this](const nn::Parameter& p) { return layout_->share_of(p); });
+  setup.host = {&machine_.host_kernels(), &machine_.host_stream()};
   setup.model = model_setup();
   setup.communication = communication_setup();
   executor_ = std::make_unique<Executor>(std::move(setup), plans().any());

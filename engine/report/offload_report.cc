@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 
 #include "engine/parallel/offload.h"
@@ -9,10 +10,24 @@
 namespace hawser::train {
 namespace {
 
-/// Bytes outside the arena in one space, and those that move in a step.
+/// Bytes outside the arena in one space, and those that move in a step. `gradients`: of an update on the
+/// host's processor, with the updated weights that are on their way to the device.
 struct Offloaded {
-  int64_t all = 0, parameters = 0, optimizer = 0, activations = 0, snapshots = 0, leave = 0, come = 0;
+  int64_t all = 0, parameters = 0, optimizer = 0, gradients = 0, activations = 0, snapshots = 0, leave = 0,
+          come = 0;
 };
+
+int64_t host_gradients(const plan::Plan& plan) {
+  int64_t bytes = 0;
+  for (const plan::Slot& slot : plan.slots)
+    if (slot.role == plan::Role::kHostGradients) bytes += slot.bytes;
+  return bytes;
+}
+
+bool moves_activations(const plan::Plan& plan) {
+  return std::any_of(plan.instructions.begin(), plan.instructions.end(),
+                     [](const plan::Instruction& n) { return n.lane == plan::Lane::kOffload; });
+}
 
 Offloaded offloaded(const EnginePlans& plans, plan::Space space) {
   Offloaded o;
@@ -20,6 +35,10 @@ Offloaded offloaded(const EnginePlans& plans, plan::Space space) {
   o.parameters = plan::persistent_bytes(plans.train, space, plan::Category::kWeights);
   o.optimizer = plan::persistent_bytes(plans.train, space, plan::Category::kOptimizer);
   o.activations = o.all - o.parameters - o.optimizer;
+  if (space == plan::Space::kHost) {
+    o.gradients = moves_activations(plans.train) ? host_gradients(plans.train) : o.activations;
+    o.activations -= o.gradients;
+  }
   if (space == plan::Space::kDisk) o.snapshots = plans.snapshot_bytes, o.all += o.snapshots;
   o.leave = parallel::offloaded_bytes(plans.train, space);
   o.come = parallel::fetched_bytes(plans.train, space);
@@ -58,6 +77,7 @@ OrderedJson offload_json(const EnginePlans& plans, const std::vector<parallel::M
     of_space = {{"bytes", o.all},
                 {"parameters", o.parameters},
                 {"optimizer", o.optimizer},
+                {"gradients", o.gradients},
                 {"activations", o.activations},
                 {"snapshots", o.snapshots},
                 {"bytes_per_step", o.leave},
@@ -82,12 +102,13 @@ std::string offload_text(const EnginePlans& plans, const std::vector<parallel::M
     const Offloaded o = offloaded(plans, space);
     if (o.all == 0) continue;
     text += fmt::format(
-        "offload         {:>14} bytes {}: {} of parameters, {} of the optimizer, {} of activations{}; in a "
-        "step, {} go there and {} come back\n",
+        "offload         {:>14} bytes {}: {} of parameters, {} of the optimizer, {} of gradients, {} of "
+        "activations{}; in a step, {} go there and {} come back\n",
         o.all,
         space == plan::Space::kDisk ? fmt::format("in a file in {} for each rank", folder)
                                     : "of each rank's host",
-        plan::bytes_text(o.parameters), plan::bytes_text(o.optimizer), plan::bytes_text(o.activations),
+        plan::bytes_text(o.parameters), plan::bytes_text(o.optimizer), plan::bytes_text(o.gradients),
+        plan::bytes_text(o.activations),
         o.snapshots > 0
             ? fmt::format(", {} of second places for asynchronous saves", plan::bytes_text(o.snapshots))
             : "",

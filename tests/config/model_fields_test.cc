@@ -97,6 +97,7 @@ TEST(Rows, NamesOfEnumsHaveTheirMeaning) {
   EXPECT_EQ(numbers("/recompute/policy", {"off", "full", "selective", "every"}),
             after(parallel::RecomputePolicy::kEvery));
   EXPECT_EQ(numbers("/offload/activations", {"off", "host", "disk"}), after(OffloadSpace::kDisk));
+  EXPECT_EQ(numbers("/offload/gradients", {"off", "host"}), after(OffloadSpace::kHost));
   EXPECT_EQ(numbers("/zero/reduce", {"per_step", "per_micro_batch"}), after(ReducePolicy::kPerMicroBatch));
   EXPECT_EQ(numbers("/zero/reshard_after_forward", {"full", "keep", "group"}),
             after(ReshardAfterForward::kGroup));

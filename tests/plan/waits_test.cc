@@ -14,7 +14,8 @@ namespace waits_test {
 constexpr uint32_t kPlans = 400;
 
 /// Returns a plan whose slots are small and short-lived, so that bytes are often reused. Every third plan has
-/// one lane of transfers, as serial plans have; the others have two or three.
+/// one lane of transfers, as serial plans have; the others have two or three. In every fifth the host's
+/// processor also works.
 Plan random_plan(uint32_t seed) {
   std::mt19937 random(seed);
   const size_t lanes = 1 + seed % 3;
@@ -36,6 +37,7 @@ Plan random_plan(uint32_t seed) {
     };
     Instruction n;
     if (below(3) == 0) n.lane = static_cast<Lane>(1 + below(lanes));
+    if (seed % 5 == 0 && below(4) == 0) n.lane = Lane::kHost;
     for (size_t k = below(3); k > 0; --k) n.read(Operand::kSent, any());
     for (size_t k = below(3); k > 0; --k) n.write(Operand::kReceived, any());
     if (below(6) == 0) n.holds.push_back(any());
@@ -82,11 +84,13 @@ std::vector<Pair> conflicting_pairs(const Plan& plan) {
 }
 
 /// True if the instruction or an earlier one waits for the transfer: a wait covers all earlier transfers of
-/// the lane, because they run in order.
+/// the lane, because they run in order. The host's waits order only the host's work.
 bool covered(const Plan& plan, const Pair& pair) {
   const Lane lane = plan.instructions[pair.transfer].lane;
   for (size_t k = pair.transfer + 1; k <= pair.later; ++k)
-    if (plan.instructions[k].waits_for[lane] >= static_cast<int32_t>(pair.transfer)) return true;
+    if (plan.instructions[k].on_host() == plan.instructions[pair.later].on_host() &&
+        plan.instructions[k].waits_for[lane] >= static_cast<int32_t>(pair.transfer))
+      return true;
   return false;
 }
 

@@ -31,6 +31,7 @@ constexpr std::pair<const char*, const char*> kNotDrawn[] = {
     {"/model/head", "a score has a loss over pairs only, which a proof refuses"},
     {"/comm/timeout_seconds", "how long to wait changes no number"},
     {"/comm/bandwidth_limit", "it slows transfers down"},
+    {"/offload/gradients", "the CPU's are in host memory; tests/device/far_host_update_test.cc"},
     {"/comm/device_transport", "the CPU has none; tests/device/far_device_test.cc compares them"},
     {"/batch/global_batch", "follows from the number of ranks and micro-batches"},
     {"/adapter/from", "a folder"},

@@ -149,6 +149,23 @@ TEST(TrainOnCuda, OnRanksThatDivideBlocksAndColumns) {
     }
 }
 
+/// The CPU's kernels update state in host memory to the bits of the GPU's kernels.
+TEST(TrainOnCuda, WithAnUpdateOnTheHost) {
+  for (const char* precision : {"fp32", "bf16", "bf16_pure"})
+    for (const char* optimizer : {"adamw", "sgd"}) {
+      Problem problem;
+      problem.precision = precision, problem.optimizer = optimizer;
+      problem.device = "cuda", problem.device_transport = "host";
+      Layout resident;
+      resident.accumulation = 2;
+      if (problem.optimizer == "adamw") resident.dp_shard = 2, resident.stage = 1;
+      Layout away = resident;
+      away.offload = R"({"optimizer": "host"})";
+      EXPECT_EQ(first_difference(run_layout(problem, resident, 4), run_layout(problem, away, 4)), "")
+          << precision << " " << optimizer;
+    }
+}
+
 /// Transfers from GPU to GPU give the same sums.
 TEST(TrainOnCuda, OnRanksThatSpeakOverNccl) {
   Problem host = problem_in("bf16");
