@@ -15,8 +15,8 @@ namespace hawser::parallel {
 
 /// Moves the gradients that updates read to host memory, and with them ADD_GRAD and the GRAD_NORM of blocks
 /// to Lane::kHost. `prefetch`: module calls between an instruction and the copy or the sum that needs its
-/// result. Throws kConfigInvalid if several ranks add micro-batches before they reduce them. For every plan of
-/// an engine, before update_on_host.
+/// result. Throws kConfigInvalid if several ranks add micro-batches before they reduce them. For every plan
+/// of an engine, before update_on_host.
 void offload_gradients(plan::Plan* plan, const ShardLayout& layout, const DataParallelStrategy& strategy,
                        int64_t micro_batches, int64_t prefetch);
 

@@ -8,7 +8,7 @@
 
 namespace hawser::train {
 
-/// {"disk": {"bytes", "parameters", "optimizer", "activations", "snapshots", "bytes_per_step",
+/// {"disk": {"bytes", "parameters", "optimizer", "gradients", "activations", "snapshots", "bytes_per_step",
 /// "bytes_back_per_step"}, "host": ...} in bytes of each rank; null if nothing leaves the arena.
 OrderedJson offload_json(const EnginePlans& plans);
 /// The same as lines of text. `folder` has the files.
