@@ -301,7 +301,8 @@ TEST_P(FarHostEngine, TracesTheHostsLane) {
   here->traces().set(true, false);
   here->train_step();
   size_t updates = 0, names = 0;
-  for (const nlohmann::json& event : nlohmann::json::parse(here->traces().report(true)).at("traceEvents")) {
+  const auto trace = nlohmann::json::parse(here->traces().report(true));
+  for (const nlohmann::json& event : trace.at("traceEvents")) {
     updates += event.value("cat", "") == "host" &&
                event.at("name").get<std::string>().find("OPTIMIZER_STEP") != std::string::npos;
     names += event.contains("args") && event.at("args").value("name", "") == "host";
