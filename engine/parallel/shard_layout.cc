@@ -18,6 +18,14 @@ int64_t take(int64_t* slot, int64_t bytes) {
   return begin;
 }
 
+/// Returns for each group whether all its parameters are base weights of an adapter.
+std::vector<bool> groups_in_base(const nn::ParameterTable& table) {
+  std::vector<bool> in_base(table.groups().size(), true);
+  for (const nn::Parameter& p : table.all())
+    if (!p.in_base()) in_base[static_cast<size_t>(p.group)] = false;
+  return in_base;
+}
+
 int64_t count(const std::vector<mesh::ElementRun>& runs) {
   int64_t elements = 0;
   for (const mesh::ElementRun& run : runs) elements += run.size();
@@ -34,9 +42,7 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
   const int64_t last_block = groups.back().block;
   by_block_.resize(static_cast<size_t>(groups.back().block) + 1);
   states_.resize(by_block_.size());
-  std::vector<bool> in_base(groups.size(), true);
-  for (const nn::Parameter& p : table.all())
-    if (!p.in_base()) in_base[static_cast<size_t>(p.group)] = false;
+  const std::vector<bool> in_base = groups_in_base(table);
   for (size_t i = 0; i < groups.size(); ++i) {
     const nn::ParameterGroup& from = groups[i];
     plan::BlockState& slots = states_[static_cast<size_t>(from.block)];
