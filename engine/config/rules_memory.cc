@@ -63,12 +63,13 @@ constexpr Check kMemoryChecks[] = {
      "\"host\" has no effect: device \"cpu\" computes in the host's memory",
      "use \"off\""},
     {"/offload/gradients",
-     {"/offload/gradients", "/offload/optimizer"},
+     {"/offload/gradients", "/offload/optimizer", "/device"},
      [](const Effective& c) {
-       return c.is("/offload/gradients", "host") && !c.is("/offload/optimizer", "host");
+       return c.is("/offload/gradients", "host") && !c.is("/offload/optimizer", "host") &&
+              !c.is("/device", "cpu");
      },
-     "leaves gradients in host memory, where only the host's processor updates, but {/offload/optimizer} is "
-     "the place of the optimizer's state",
+     "needs the update on the host's processor, but {/offload/optimizer} is the place of the optimizer's "
+     "state",
      "set /offload/optimizer to \"host\", or use \"off\""},
     {"/offload/optimizer",
      {"/offload/optimizer", "/optimizer/kind", "/optimizer/momentum", "/precision"},

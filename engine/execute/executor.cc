@@ -213,16 +213,13 @@ void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
     case Op::kAddGrad:
     case Op::kRoundGrad:
     case Op::kRoundHeadGrad:
-      return n.op == Op::kAddGrad ? add_gradients(plan, n) : round_gradients(plan, n);
+    case Op::kOptimizerStep:
+    case Op::kBalance:
+      return change_state(plan, n);
     case Op::kReshard:
       return s_.communication.runtime->keep_secondary(plan, n);
     case Op::kGradNorm:
       return n.block >= 0 ? add_squares(plan, n) : host_->agree_on_norm(run);
-    case Op::kOptimizerStep:
-      optimizer_step(plan, n);
-      return balance(plan, n);
-    case Op::kBalance:
-      return balance(plan, n);
     case Op::kReduceTp:
     case Op::kReduceKv:
     case Op::kReduceGrad:
@@ -283,6 +280,14 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   ctx.documents = run.documents ? host_->documents(n.micro_batch) : 0;
   ctx.samples_B = batch.samples;
   return ctx;
+}
+
+/// Instructions on gradients, masters, moments and weights, without modules.
+void Executor::change_state(const plan::Plan& plan, const plan::Instruction& n) {
+  if (n.op == Op::kAddGrad) return add_gradients(plan, n);
+  if (n.op == Op::kRoundGrad || n.op == Op::kRoundHeadGrad) return round_gradients(plan, n);
+  if (n.op == Op::kOptimizerStep) optimizer_step(plan, n);
+  balance(plan, n);
 }
 
 void Executor::add_gradients(const plan::Plan& plan, const plan::Instruction& n) {

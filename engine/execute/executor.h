@@ -163,6 +163,7 @@ class Executor {
               const Run& run);
   void hand_out_columns(const nn::Context& ctx, const Run& run, int64_t row, int64_t rows, float* own,
                         float* others);
+  void change_state(const plan::Plan& plan, const plan::Instruction& instruction);
   void add_gradients(const plan::Plan& plan, const plan::Instruction& instruction);
   void add_sums(const plan::Plan& plan, const plan::Instruction& instruction);
   void add_squares(const plan::Plan& plan, const plan::Instruction& instruction);

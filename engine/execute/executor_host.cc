@@ -1,5 +1,5 @@
-// Work that may run on the host's processor (plan::Lane::kHost): what the instruction's lane says decides
-// which kernels run, and on which memory.
+// Work that may run on the host's processor (plan::Lane::kHost): the lane of an instruction decides which
+// kernels run, and on which memory.
 #include "engine/base/error.h"
 #include "engine/execute/executor.h"
 #include "engine/optim/grad_norm.h"

@@ -19,8 +19,8 @@ struct OnHost {
 };
 
 /// Gives the persistent slots of masters and moments a place in host memory. In a train plan, also moves each
-/// OPTIMIZER_STEP to Lane::kHost, inserts an OFFLOAD of the block's gradients after they are final, and, a
-/// FETCH of the updated weights, as far as they are in the arena. An OFFLOAD of gradients that ranks sum
+/// OPTIMIZER_STEP to Lane::kHost, inserts an OFFLOAD of the block's gradients after they are final, and a
+/// FETCH of the updated weights, as far as either is in the arena. An OFFLOAD of gradients that ranks sum
 /// comes `prefetch` module calls after the sum was begun. For every plan of an engine, before the pass of
 /// offloaded weights.
 void update_on_host(plan::Plan* plan, const ShardLayout& layout, int64_t prefetch, const OnHost& also);

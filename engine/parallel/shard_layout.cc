@@ -18,6 +18,14 @@ int64_t take(int64_t* slot, int64_t bytes) {
   return begin;
 }
 
+/// Returns for each group whether all its parameters are base weights of an adapter.
+std::vector<bool> groups_in_base(const nn::ParameterTable& table) {
+  std::vector<bool> in_base(table.groups().size(), true);
+  for (const nn::Parameter& p : table.all())
+    if (!p.in_base()) in_base[static_cast<size_t>(p.group)] = false;
+  return in_base;
+}
+
 int64_t count(const std::vector<mesh::ElementRun>& runs) {
   int64_t elements = 0;
   for (const mesh::ElementRun& run : runs) elements += run.size();
@@ -34,12 +42,7 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
   const int64_t last_block = groups.back().block;
   by_block_.resize(static_cast<size_t>(groups.back().block) + 1);
   states_.resize(by_block_.size());
-  std::vector<bool> in_base(groups.size(), true);
-  balances_.resize(by_block_.size());
-  for (const nn::Parameter& p : table.all()) {
-    if (!p.in_base()) in_base[static_cast<size_t>(p.group)] = false;
-    if (p.balances && has(p.block)) balances_[static_cast<size_t>(p.block)] = true;
-  }
+  const std::vector<bool> in_base = groups_in_base(table);
   for (size_t i = 0; i < groups.size(); ++i) {
     const nn::ParameterGroup& from = groups[i];
     plan::BlockState& slots = states_[static_cast<size_t>(from.block)];
@@ -84,12 +87,12 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
   }
   for (plan::BlockState& slots : states_) {
     if (!options.gradient_buckets) slots.gradients = slots.gradient_bucket;
-    slots.host_gradients = options.host_update ? slots.moment1 : 0;
     slots.moment2 = options.moments > 1 ? slots.moment1 : 0;
     if (options.moments < 1) slots.moment1 = 0;
   }
   find_model_sums(table);
   share_writing(table);
+  find_balances(table);
 }
 
 /// Reserves the place to which shards are gathered for a use.
@@ -120,8 +123,15 @@ void ShardLayout::place(GroupLayout* group, int64_t state_elements, plan::BlockS
   if (rounds_gradients()) g.gradient_window = take(&slots->gradient_window, g.elements * 4);
   g.shard_sums = take(&slots->shard_sums, g.shard * 4);
   g.moments = take(&slots->moment1, state_bytes);
+  if (options_.host_update) slots->host_gradients = slots->moment1;
   if (options_.host_masters && g.narrows())
     g.host_weights = take(&slots->host_weights, dtype_bytes(g.type, state_elements));
+}
+
+void ShardLayout::find_balances(const nn::ParameterTable& table) {
+  balances_.resize(by_block_.size());
+  for (const nn::Parameter& p : table.all())
+    if (p.balances && has(p.block)) balances_[static_cast<size_t>(p.block)] = true;
 }
 
 bool ShardLayout::has(int64_t block) const {

@@ -181,6 +181,7 @@ class ShardLayout {
   bool has(int64_t block) const;
   void find_model_sums(const nn::ParameterTable& table);
   void share_writing(const nn::ParameterTable& table);
+  void find_balances(const nn::ParameterTable& table);
   Options options_;
   StateLayout over_mesh_;
   Table table_;

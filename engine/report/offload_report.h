@@ -16,7 +16,7 @@ namespace hawser::train {
 std::vector<parallel::Moves> moves_in_step(const EnginePlans& plans, const parallel::ShardLayout& layout,
                                            const nn::Model& model, const config::ResolvedConfig& config);
 
-/// {"disk": {"bytes", "parameters", "optimizer", "activations", "snapshots", "bytes_per_step",
+/// {"disk": {"bytes", "parameters", "optimizer", "gradients", "activations", "snapshots", "bytes_per_step",
 /// "bytes_back_per_step", "moves": [{"what", "bytes_per_step", "bytes_back_per_step", "page_bytes",
 /// "closed_form"}, ...]}, "host": ...} in bytes of each rank; null if nothing leaves the arena. "closed_form"
 /// is null if none is known.

@@ -50,7 +50,8 @@ class Events {
     for (size_t i = 0; i < line.times.size(); ++i) {
       const plan::Times& t = line.times[i];
       if (!plan_.instructions[i].is_transfer()) event(i, "compute", t.begin, t.end);
-      if (t.sent_end > t.sent_begin) event(i, "communication", t.sent_begin, t.sent_end);
+      const char* const beside = plan_.instructions[i].on_host() ? "host" : "communication";
+      if (t.sent_end > t.sent_begin) event(i, beside, t.sent_begin, t.sent_end);
     }
     for (const plan::Wait& w : line.waits)
       if (w.end > w.begin) event(w.instruction, "wait", w.begin, w.end);
@@ -86,13 +87,13 @@ class Events {
 
   void event(size_t index, const std::string& category, double begin, double end) {
     const bool past = index >= plan_.instructions.size() || (category == "wait" && index == plan_.commit);
-    const bool sends = category == "communication";
+    const bool sends = category == "communication", beside = sends || category == "host";
     std::string text = past ? "end of the half" : label(plan_, index);
     if (category == "wait") text = "wait: " + text;
     OrderedJson args = {{"instruction", index}};
     if (sends) args["bytes"] = plan_.instructions[index].sent_bytes;
     push(text, category, begin, end,
-         sends ? thread_of(plan::sending_lane(plan_.instructions[index])) : kComputeThread, std::move(args));
+         beside ? thread_of(plan::sending_lane(plan_.instructions[index])) : kComputeThread, std::move(args));
   }
 
   bool uses(plan::Lane lane) const {

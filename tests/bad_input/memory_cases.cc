@@ -32,7 +32,7 @@ std::vector<Case> rows() {
           {"/offload/parameters", "no effect", "use \"disk\" or \"off\""}),
       bad(R"({"offload": {"gradients": "host"}})", {"/offload/gradients", "no effect", "use \"off\""}),
       bad(R"({"device": "cuda", "offload": {"gradients": "host"}})",
-          {"/offload/gradients", "leaves gradients in host memory", "set /offload/optimizer to \"host\""}),
+          {"/offload/gradients", "needs the update on the host", "set /offload/optimizer to \"host\""}),
       bad(R"({"offload": {"optimizer": "disk", "folder": "/tmp"}, "optimizer": {"kind": "sgd"}})",
           {"/offload/optimizer", "no effect", "keeps no state", "use \"off\""}),
       bad(R"({"offload": {"folder": "/tmp"}})",

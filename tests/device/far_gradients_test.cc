@@ -1,5 +1,5 @@
-// Tests gradients in host memory (/offload/gradients host) for a device whose memory the host cannot access and
-// whose work is late: every gradient, norm, weight and moment is bit-identical to a run without offload.
+// Tests gradients in host memory (/offload/gradients host) for a device whose memory the host cannot access
+// and whose work is late: every gradient, norm, weight and moment is bit-identical to a run without offload.
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"

@@ -296,6 +296,21 @@ TEST_P(FarHostEngine, SetsTensorsDiscardsStepsAndReportsStatistics) {
   }
 }
 
+TEST_P(FarHostEngine, TracesTheHostsLane) {
+  const auto here = make(true, 2);
+  here->traces().set(true, false);
+  here->train_step();
+  size_t updates = 0, names = 0;
+  const auto trace = nlohmann::json::parse(here->traces().report(true));
+  for (const nlohmann::json& event : trace.at("traceEvents")) {
+    updates += event.value("cat", "") == "host" &&
+               event.at("name").get<std::string>().find("OPTIMIZER_STEP") != std::string::npos;
+    names += event.contains("args") && event.at("args").value("name", "") == "host";
+  }
+  EXPECT_EQ(updates, 2 * 4) << "of two ranks: embedding, two blocks, head";
+  EXPECT_EQ(names, 2);
+}
+
 INSTANTIATE_TEST_SUITE_P(Precisions, FarHostEngine, ::testing::Values("fp32", "bf16", "bf16_pure"));
 
 /// A step whose gradients are not finite is skipped, and leaves state and weights as they were.
