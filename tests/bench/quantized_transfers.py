@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures what gradients and weights in records (ZeRO++) save of a step's exposed communication at a set bandwidth.
 
-  PYTHONPATH=build/python python3 tests/bench/quantized_transfers.py [--steps 5] [--bandwidth 1e9]
+  PYTHONPATH=build/python python3 tests/bench/quantized_transfers.py [--steps 5] [--bandwidth 1e9] [--layers 12]
 
 Two ranks of stage 3, threads of this process, gather each block where it is used, and every transfer takes at least its
 bytes divided by the bandwidth (/comm/bandwidth_limit). Rows are short, so that computing hides little. The exposed
@@ -21,9 +21,9 @@ VARIANTS = ({}, {"quantized_weights": "int8", "quantized_gradients": "int8"},
 TRANSFERS = ("REDUCE_GRAD", "UNSHARD")
 
 
-def config(precision, zero, bandwidth):
+def config(precision, zero, bandwidth, layers):
     return {
-        "model": {"layers": 12, "width": 1024, "heads": 16, "vocab_size": 512, "context": 16, "position": "rotary"},
+        "model": {"layers": layers, "width": 1024, "heads": 16, "vocab_size": 512, "context": 16, "position": "rotary"},
         "precision": precision,
         "batch": {"micro_batch": 1, "grad_accum_steps": 1, "sequence": 16},
         "train": {"steps": 1000},
@@ -60,9 +60,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--bandwidth", type=float, default=1e9)
+    parser.add_argument("--layers", type=int, default=12)
     args = parser.parse_args()
     for precision in ("fp32", "bf16"):
-        configs = [config(precision, zero, args.bandwidth) for zero in VARIANTS]
+        configs = [config(precision, zero, args.bandwidth, args.layers) for zero in VARIANTS]
         sent = [transferred(c) for c in configs]
         waited = exposed(configs, args.steps)
         for zero, bytes_, seconds in zip(VARIANTS, sent, waited):
