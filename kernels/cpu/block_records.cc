@@ -12,16 +12,20 @@ constexpr int64_t kGrain = 256;  // records in a task
 HWS_INLINE void put(float* y, const float* x, int n) {
   for (int i = 0; i < n; ++i) y[i] = x[i];
 }
-HWS_INLINE void put(uint16_t* y, const float* x, int n) {
+template <class Narrow>
+HWS_INLINE void put(Narrow* y, const float* x, int n) {
   if (n == kIntBlock) {
-    for (int i = 0; i < kIntBlock; i += kLanes) vstore_bf16(y + i, vload(x + i));
+    for (int i = 0; i < kIntBlock; i += kLanes) store(y + i, vload(x + i));
   } else {
-    for (int i = 0; i < n; ++i) y[i] = f32_to_bf16(x[i]);
+    for (int i = 0; i < n; ++i) store_scalar(y + i, x[i]);
   }
 }
 /// Where a whole record can be decoded to: y itself, if it has f32.
 HWS_INLINE float* whole_record(float* y, float*) { return y; }
-HWS_INLINE float* whole_record(uint16_t*, float* scratch) { return scratch; }
+template <class Narrow>
+HWS_INLINE float* whole_record(Narrow*, float* scratch) {
+  return scratch;
+}
 
 /// Returns x[0..n) as f32, with zeros up to 64: x itself, or a copy in `to`.
 HWS_INLINE const float* numbers(float* to, const float* x, int n) {
@@ -29,11 +33,12 @@ HWS_INLINE const float* numbers(float* to, const float* x, int n) {
   for (int i = 0; i < kIntBlock; ++i) to[i] = i < n ? x[i] : 0.0f;
   return to;
 }
-HWS_INLINE const float* numbers(float* to, const uint16_t* x, int n) {
+template <class Narrow>
+HWS_INLINE const float* numbers(float* to, const Narrow* x, int n) {
   if (n == kIntBlock) {
-    for (int i = 0; i < kIntBlock; ++i) to[i] = bf16_to_f32(x[i]);
+    for (int i = 0; i < kIntBlock; ++i) to[i] = load_scalar(x + i);
   } else {
-    for (int i = 0; i < kIntBlock; ++i) to[i] = i < n ? bf16_to_f32(x[i]) : 0.0f;
+    for (int i = 0; i < kIntBlock; ++i) to[i] = i < n ? load_scalar(x + i) : 0.0f;
   }
   return to;
 }
@@ -68,12 +73,12 @@ void decode(const BlockDecode& a, int64_t begin, int64_t end) {
 
 template <class Codes>
 void encode(const BlockEncode& a, int64_t begin, int64_t end) {
-  a.x_type == DType::kF32 ? encode<Codes, float>(a, begin, end) : encode<Codes, uint16_t>(a, begin, end);
+  with_element(a.x_type, [&](auto element) { encode<Codes, decltype(element)>(a, begin, end); });
 }
 
 template <class Codes>
 void decode(const BlockDecode& a, int64_t begin, int64_t end) {
-  a.y_type == DType::kF32 ? decode<Codes, float>(a, begin, end) : decode<Codes, uint16_t>(a, begin, end);
+  with_element(a.y_type, [&](auto element) { decode<Codes, decltype(element)>(a, begin, end); });
 }
 
 }  // namespace
