@@ -1,5 +1,5 @@
-// WideWords: words of narrow values (bf16 or half) that are widened to fp32 while they are packed (fp32 values
-// are rounded to the narrow type first) and multiplied as fp32.
+// WideWords: words of narrow values (bf16 or half) that are widened to fp32 while they are packed (fp32
+// values are rounded to the narrow type first) and multiplied as fp32.
 #pragma once
 
 #include "kernels/cpu/matmul_words.h"
