@@ -221,5 +221,7 @@ def test_twenty_steps_are_those_of_the_emulation():
         scales.append(scale)
     assert not all(outcomes) and sum(outcomes) >= 8 and len(set(scales)) >= 4  # the scale fell and rose
     for name, value in p.items():
+        if name.endswith("attention.k.bias"):  # softmax ignores it, so its gradient is rounding noise
+            continue
         moved = numpy.linalg.norm(value - start[name])
         assert numpy.linalg.norm(engine.tensor(name) - value) < 0.02 * moved, name
