@@ -1,7 +1,7 @@
 // LossScale: the factor of all gradients under precision fp16 (Micikevicius et al., "Mixed precision
-// training", arXiv:1710.03740). Halves below 2^-14 lose digits, and those below 2^-25 become zero, so gradients are
-// computed as multiples of a power of two, which the norm and the update divide out exactly. A step whose
-// gradients overflow is dropped, and the scale follows what the gradients allow.
+// training", arXiv:1710.03740). Halves below 2^-14 lose digits, and those below 2^-25 become zero, so
+// gradients are computed as multiples of a power of two, which the norm and the update divide out
+// exactly. A step whose gradients overflow is dropped, and the scale follows what the gradients allow.
 #pragma once
 
 #include <cstdint>

@@ -92,9 +92,9 @@ class SerialReplay::Player {
     rank_.publish_weights();
   }
 
-  /// Returns the gradients of one turn, without their loss scale. The turn's rows start at `row` of the global
-  /// batch. Adds the turn's losses to `losses`. Gradients are divided by `tokens`, the targets of the global
-  /// batch; the run starts with the count of those that it does not read.
+  /// Returns the gradients of one turn, without their loss scale. The turn's rows start at `row` of the
+  /// global batch. Adds the turn's losses to `losses`. Gradients are divided by `tokens`, the targets of
+  /// the global batch; the run starts with the count of those that it does not read.
   GroupGradients play(const BatchView& batch, int64_t row, uint64_t cursor, int64_t tokens,
                       ExactSum* losses) {
     BatchViewSource source(batch, row, cursor);

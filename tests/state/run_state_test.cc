@@ -38,7 +38,8 @@ TEST(RunState, AnOlderVersionsDecayStays) {
   EXPECT_THROW((void)train::run_state_from_json(newer), Error);
 }
 
-/// Runs of other precisions write none, so an older Hawser reads their checkpoints. It refuses others by name.
+/// Runs of other precisions write none, so an older Hawser reads their checkpoints. It refuses others by
+/// name.
 TEST(RunState, KeepsALossScaleIfThereIsOne) {
   train::RunState s;
   EXPECT_EQ(train::to_json(s).find("loss_scale"), std::string::npos);
