@@ -519,6 +519,9 @@ HWS_API hws_status hws_engine_learning_rate(const hws_engine* engine, double* ra
 #define HWS_STEP_SKIPPED_OUTLIER 2
 #define HWS_STEP_DISCARDED 3 /**< by hws_engine_discard */
 #define HWS_STEP_PENDING 4   /**< after hws_engine_forward_backward: commit or discard comes next */
+/** Precision fp16: the loss or the gradient norm was not finite on some rank; only the data cursor moved, and
+ * the loss scale ("loss_scale" of hws_engine_metrics) follows /loss_scale of the config. */
+#define HWS_STEP_SKIPPED_OVERFLOW 5
 
 typedef struct hws_step_result {
   uint32_t struct_size;
@@ -546,7 +549,8 @@ HWS_API hws_status hws_engine_train_step(hws_engine* engine, hws_step_result* re
  * taken again (with several ranks, by a new engine). */
 HWS_API hws_status hws_engine_forward_backward(hws_engine* engine, hws_step_result* result);
 /** The update phase of a step: clips and updates the weights, without consulting the guard. result: may be
- * NULL. Errors: HWS_FAILED_PRECONDITION unless a step is pending; HWS_IO if a disk of /offload fails. The
+ * NULL. Errors: HWS_FAILED_PRECONDITION unless a step is pending, and if it overflowed (precision fp16: its
+ * loss or gradient norm is not finite; it can only be discarded); HWS_IO if a disk of /offload fails. The
  * engine then refuses every call until a checkpoint is loaded (HWS_FAILED_PRECONDITION) or, with several
  * ranks, until a new engine is made (HWS_ABORTED). */
 HWS_API hws_status hws_engine_commit(hws_engine* engine, hws_step_result* result);

@@ -14,6 +14,7 @@ static_assert(HWS_STEP_SKIPPED_NON_FINITE == static_cast<int32_t>(Outcome::kSkip
 static_assert(HWS_STEP_SKIPPED_OUTLIER == static_cast<int32_t>(Outcome::kSkippedOutlier));
 static_assert(HWS_STEP_DISCARDED == static_cast<int32_t>(Outcome::kDiscarded));
 static_assert(HWS_STEP_PENDING == static_cast<int32_t>(Outcome::kPending));
+static_assert(HWS_STEP_SKIPPED_OVERFLOW == static_cast<int32_t>(Outcome::kSkippedOverflow));
 
 /// Runs one phase of a step, or both: checks, does `work` on the trainer, writes the result.
 template <typename Work>

@@ -130,7 +130,14 @@ int64_t generate_rows(const config::ResolvedConfig& config) {
 }
 
 DType compute_type(const config::ResolvedConfig& config) {
-  return config.precision == config::Precision::kFp32 ? DType::kF32 : DType::kBf16;
+  switch (config.precision) {
+    case config::Precision::kFp32:
+      return DType::kF32;
+    case config::Precision::kFp16:
+      return DType::kF16;
+    default:
+      return DType::kBf16;
+  }
 }
 
 DType state_type(const config::ResolvedConfig& config) {

@@ -39,7 +39,7 @@ class StateWork {
       const auto if_kept = [](bool kept) { return kept ? fake() : nullptr; };
       optimizer_.step(g,
                       {group.state.begin, group.state.end, fake(), if_kept(group.has_master && !records),
-                       fake(), if_kept(moments_ > 0), if_kept(moments_ > 1)},
+                       fake(), if_kept(moments_ > 0), if_kept(moments_ > 1), group.type},
                       nullptr, counter_.table(), counter_.stream());
       if (records && group.state.size() > 0)
         counter_.table().block_encode({fake(), group.type, fake(), DType::kF32, group.state.size()},

@@ -32,6 +32,7 @@ using nn::Position;
 using nn::RopeConfig;
 using nn::RopeScaling;
 using optim::GuardConfig;
+using optim::LossScaleConfig;
 using optim::ObjectiveConfig;
 using optim::ObjectiveKind;
 using optim::OptimizerConfig;
@@ -84,7 +85,7 @@ void each_key(BatchConfig& b, auto&& visit) {
   visit("global_batch", b.global_batch);
 }
 
-enum class Precision { kFp32, kBf16, kBf16Pure };
+enum class Precision { kFp32, kBf16, kBf16Pure, kFp16 };
 
 struct TrainConfig {
   int64_t steps = 0;
@@ -194,6 +195,7 @@ struct ResolvedConfig : parallel::ParallelConfig {
   Precision precision = Precision::kFp32;
   Precision output_type = Precision::kFp32;  ///< type that forward rounds logits to
   GuardConfig guard;
+  LossScaleConfig loss_scale;
   TrainConfig train;
   CheckpointConfig checkpoint;
   TelemetryConfig telemetry;
@@ -216,6 +218,7 @@ void each_key(ResolvedConfig& c, auto&& visit) {
   visit("precision", c.precision);
   visit("output_type", c.output_type);
   visit("guard", c.guard);
+  visit("loss_scale", c.loss_scale);
   visit("train", c.train);
   visit("checkpoint", c.checkpoint);
   visit("telemetry", c.telemetry);

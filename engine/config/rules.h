@@ -58,6 +58,7 @@ std::span<const Check> training_checks();
 std::span<const Check> parallel_checks();
 std::span<const Check> pipeline_checks();
 std::span<const Check> memory_checks();
+std::span<const Check> precision_checks();
 /// Returns the model chunks on each pipeline rank: 2 if the schedule prescribes two, else pipeline.chunks.
 int64_t chunks_of_rank(const Effective& c);
 std::span<const Dependence> dependences();

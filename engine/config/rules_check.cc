@@ -205,6 +205,7 @@ std::vector<Problem> check_rules(const Effective& config, bool complete) {
   check_table(config, parallel_checks(), &problems);
   check_table(config, pipeline_checks(), &problems);
   check_table(config, memory_checks(), &problems);
+  check_table(config, precision_checks(), &problems);
   check_dependences(config, &problems);
   check_sources(config, "/data/sources", &problems);
   check_sources(config, "/data/validation_sources", &problems);

@@ -75,7 +75,8 @@ constexpr Check kMemoryChecks[] = {
      {"/offload/optimizer", "/optimizer/kind", "/optimizer/momentum", "/precision"},
      [](const Effective& c) {
        return !c.is("/offload/optimizer", "off") && c.is("/optimizer/kind", "sgd") &&
-              c.number("/optimizer/momentum") == 0 && !c.is("/precision", "bf16");
+              c.number("/optimizer/momentum") == 0 && !c.is("/precision", "bf16") &&
+              !c.is("/precision", "fp16");
      },
      "has no effect: optimizer \"sgd\" without momentum keeps no state in this precision",
      "use \"off\""},

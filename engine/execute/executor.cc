@@ -267,6 +267,7 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   ctx.training = run.training;
   ctx.remakes = s_.model.remakes;
   if (n.op == plan::Op::kForward && run.training) ctx.tallies = tallies_of(host_->sums());
+  if (run.training) ctx.loss_scale = &host_->scalars()->loss_scale;
   ctx.seed = s_.model.seed;
   const plan::SlotId slot = n[Operand::kBatch];
   if (slot < 0) return ctx;
@@ -317,11 +318,12 @@ void Executor::optimizer_step(const plan::Plan& plan, const plan::Instruction& n
     char* const master = group.has_master ? here(Operand::kMaster, group.master) : nullptr;
     void* const gradients = here(Operand::kGradients, reduced(plan, n[Operand::kGradients], g));
     const bool records = is_int_block(group.type);  // encoded once a step, for all gathers
-    s_.optimizer->step(g,
-                       {group.state.begin, group.state.end, master ? master : weights,
-                        master && !records ? weights : nullptr, gradients,
-                        here(Operand::kMoment1, group.moments), here(Operand::kMoment2, group.moments)},
-                       scalars, kernels, stream);
+    s_.optimizer->step(
+        g,
+        {group.state.begin, group.state.end, master ? master : weights,
+         master && !records ? weights : nullptr, gradients, here(Operand::kMoment1, group.moments),
+         here(Operand::kMoment2, group.moments), group.type},
+        scalars, kernels, stream);
     if (records && group.state.size() > 0)
       kernels.block_encode({weights, group.type, master, DType::kF32, group.state.size()}, stream);
   }

@@ -122,8 +122,10 @@ void HostExchange::count_tokens(Run* run) {
   if (run->tokens == 0)
     throw AgreedError(Code::kDataInvalid,
                       "every target of the global batch is masked (-100): there is nothing to train on");
+  host_scalars_->loss_scale = static_cast<float>(run->loss_scale);
   host_scalars_->grad_scale =
       run->mean_loss ? static_cast<float>(1.0 / static_cast<double>(run->tokens)) : 1.0f;
+  host_scalars_->grad_scale *= host_scalars_->loss_scale;
   s_.link->send(s_.scalars, host_scalars_, sizeof(StepScalars));
   if (s_.lookups)
     s_.link->send(s_.lookups->numbers(), s_.lookups->host_numbers(), s_.lookups->numbers_bytes());
@@ -176,6 +178,9 @@ void HostExchange::apply_objective(int32_t micro_batch, float* losses, char* slo
   const MicroBatch batch = MicroBatch::in_slot(host, run->batch, seq, own);
   objective_->apply_objective(micro_batch, s_.mirror.losses(micro_batch, losses),
                               MicroBatch::whole_rows(host, run->batch, seq, own), batch);
+  if (s_.scores)  // the loss weights of scores are their gradients
+    for (int64_t i = 0; i < batch.batch * batch.seq; ++i)
+      batch.weights[i] *= static_cast<float>(run->loss_scale);
   s_.link->send(MicroBatch::in_slot(slot, run->batch, seq, own).weights, batch.weights,
                 batch.batch * batch.seq * static_cast<int64_t>(sizeof(float)));
 }
@@ -232,7 +237,7 @@ void HostExchange::agree_on_norm(Run* run) {
     s_.dp->wait(s_.dp->all_reduce_i64(sums.squares.words, kSumsWords + s_.tally_words));
   }
   if (tally_bytes > 0) s_.link->send(tallies_of(s_.sums), tallies_of(&sums), tally_bytes);
-  run->grad_norm = optim::grad_norm(sums.squares);
+  run->grad_norm = optim::grad_norm(sums.squares) / run->loss_scale;
   run->losses = sums.losses;
   run->loss_sum = objective_->agree(sums.losses.value());
 }

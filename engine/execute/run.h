@@ -17,6 +17,7 @@ struct Run {
   bool documents = false;           ///< rows have several documents, so kv_begin is used
   bool weights = false;             ///< targets have weights
   bool mean_loss = true;            ///< training: gradients are divided by the number of unmasked targets
+  double loss_scale = 1;            ///< training: factor of all gradients, but not of losses and norms
   bool cancelled = false;           ///< training: in: this process must stop; out: some process must
   float* logits = nullptr;          ///< destination of kLogits; in generation only the last row
   bool wants_token_losses = false;  ///< evaluation: some rank wants each target's loss

@@ -12,7 +12,8 @@ enum class Outcome : int32_t {
   kSkippedNonFinite = 1,
   kSkippedOutlier = 2,
   kDiscarded = 3,
-  kPending = 4
+  kPending = 4,
+  kSkippedOverflow = 5
 };
 
 struct StepResult {
@@ -21,6 +22,7 @@ struct StepResult {
   double loss = 0, grad_norm = 0, learning_rate = 0;
   int64_t tokens = 0, samples = 0, skipped = 0;
   double seconds = 0;
+  double loss_scale = 1;            ///< with which the step ran
   optim::PairRewards rewards = {};  ///< set if the objective is over pairs
 };
 

@@ -38,7 +38,8 @@ struct MicroBatch {
 /// Scalars that kernels read and that change from step to step.
 struct StepScalars {
   kernels::OptimizerScalars optimizer;
-  float grad_scale = 0;  ///< 1 / unmasked targets of the global batch
+  float grad_scale = 0;  ///< the loss scale, divided by the unmasked targets of the global batch
+  float loss_scale = 1;  ///< a power of two (optim/loss_scale.h)
 };
 
 /// The sums over ranks, in the slot `norm`.

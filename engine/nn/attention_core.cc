@@ -14,7 +14,7 @@ AttentionCoreSaved AttentionCore::take_saved(const Context& ctx, Region& region,
 kernels::AttentionShape AttentionCore::shape(const Context& ctx, const AttentionInputs& in) const {
   kernels::AttentionShape s;
   s.type = ctx.type;
-  s.round_to_bf16 = ctx.type == DType::kBf16;
+  s.round_to = ctx.type;
   s.batch = ctx.batch, s.seq_q = s.seq_k = s.kv_batch_rows = ctx.seq;
   s.heads = model_.heads, s.kv_heads = model_.kv_heads, s.head_dim = model_.head_dim;
   s.value_dim = model_.value_dim();

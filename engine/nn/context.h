@@ -70,6 +70,8 @@ struct Context {
   /// Counts of routers (nn/moe/balance.h), one layer after the other. If null, routers do not count, as in a
   /// recomputed forward.
   int64_t* tallies = nullptr;
+  /// The factor of all gradients of a step, which the losses of routers apply to theirs; null: 1.
+  const float* loss_scale = nullptr;
   uint64_t seed = 0;
 
   DType weight_type(Place p) const {
@@ -115,7 +117,7 @@ struct Context {
   }
   /// Runs the product m with workspace for its duration.
   void matmul(kernels::Matmul m) const {
-    m.round_to_bf16 = type == DType::kBf16;
+    m.round_to = type;
     RegionScope scope(*workspace);
     m.workspace = workspace->take(kernels->matmul_workspace_bytes(m, stream->num_workers));
     kernels->matmul(m, *stream);

@@ -29,11 +29,6 @@ double key_value_bytes(const kernels::AttentionShape& s, DType type) {
   return static_cast<double>(s.batch * s.seq_k * s.kv_heads * (s.head_dim + s.v_dim()) * dtype_bytes(type));
 }
 
-/// Returns the data type of the products' inputs.
-DType product_type(const kernels::AttentionShape& s) {
-  return kernels::multiplies_bf16(s) ? DType::kBf16 : DType::kF32;
-}
-
 Kernel kernel_of(const kernels::Matmul& m) {
   if (m.epilogue == kernels::Epilogue::kGeluTanh) return Kernel::kMatmulGelu;
   if (m.epilogue == kernels::Epilogue::kGeluTanhGradient) return Kernel::kMatmulGeluBackward;
@@ -67,7 +62,7 @@ KernelCalls calls_of(const KernelWork& w) {
 /// Besides the result, a fused GELU writes or reads its input.
 KernelWork work_of(const kernels::Matmul& m) {
   const bool twice = m.accumulate || m.epilogue != kernels::Epilogue::kNone;
-  KernelWork w = work(kernel_of(m), kernels::multiplies_bf16(m) ? DType::kBf16 : DType::kF32,
+  KernelWork w = work(kernel_of(m), kernels::product_type(m),
                       m.m * m.k * dtype_bytes(m.a_type) + m.k * m.n * dtype_bytes(m.b_type) +
                           m.m * m.n * dtype_bytes(m.c_type) * (twice ? 2 : 1),
                       2.0 * static_cast<double>(m.m) * static_cast<double>(m.n) * static_cast<double>(m.k));
@@ -195,7 +190,7 @@ KernelWork work_of(const kernels::GroupedMatmul& m) {
   const int64_t rows =
       m.rows * (m.k * dtype_bytes(m.a_type) + m.n * dtype_bytes(m.sums_rows ? m.b_type : m.c_type));
   KernelWork w =
-      work(Kernel::kGroupedMatmul, kernels::multiplies_bf16(m) ? DType::kBf16 : DType::kF32, weights + rows,
+      work(Kernel::kGroupedMatmul, kernels::product_type(m), weights + rows,
            2.0 * static_cast<double>(m.rows) * static_cast<double>(m.n) * static_cast<double>(m.k));
   w.m = m.rows, w.n = m.n, w.k = m.k;
   w.a_transposed = m.sums_rows, w.b_transposed = m.b_transposed;

@@ -16,7 +16,7 @@ class ScoreHead : public Head {
   int64_t chunk_rows(const Context& ctx) const override;
   /// Computes losses[rows] = -score, even for masked targets; the gradients are those of sum(weight * loss),
   /// with a loss weight for every row in ctx.weights_BT. *grad_scale is not read: the loss weights already
-  /// contain the objective's divisor.
+  /// contain the objective's divisor and the loss scale.
   void forward_backward(const Context& ctx, float* losses, float* dx, const float* x,
                         const float* grad_scale) const override;
   void forward(const Context& ctx, float* losses, const float* x) const override;

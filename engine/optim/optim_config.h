@@ -1,4 +1,5 @@
-// Optimizer config: settings of the optimizer, the learning-rate schedule and the guard against bad steps.
+// Optimizer config: settings of the optimizer, the learning-rate schedule, the guard against bad steps, and
+// the loss scale.
 // The schema (capi/schema/config.fbs) has the defaults and the names of enums, which have the same numbers
 // here. Each struct is followed by the rows of its section: each_key calls visit(key, member) for every key
 // of the config.
@@ -62,6 +63,23 @@ void each_key(GuardConfig& g, auto&& visit) {
   visit("outlier", g.outlier);
   visit("outlier_z", g.outlier_z);
   visit("max_consecutive_skips", g.max_consecutive_skips);
+}
+
+struct LossScaleConfig {
+  double initial = 1;        ///< power of two
+  int64_t growth_every = 0;  ///< finite steps in a row after which the scale doubles
+  double backoff = 2;        ///< power of two, by which dropped steps divide the scale
+  int64_t patience = 1;      ///< dropped steps in a row that divide it
+  double minimum = 1;        ///< power of two
+  double fixed = 0;          ///< power of two that never changes; 0: none
+};
+void each_key(LossScaleConfig& s, auto&& visit) {
+  visit("initial", s.initial);
+  visit("growth_every", s.growth_every);
+  visit("backoff", s.backoff);
+  visit("patience", s.patience);
+  visit("minimum", s.minimum);
+  visit("fixed", s.fixed);
 }
 
 }  // namespace hawser::optim

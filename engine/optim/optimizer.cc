@@ -77,17 +77,17 @@ void Optimizer::step_f32(const Range& r, const OptimizerRun& run, const kernels:
   const auto of = [at](void* p) { return p ? static_cast<float*>(p) + at : nullptr; };
   const auto* const gradients = static_cast<const float*>(run.gradients) + at;
   const float decay = r.decay ? static_cast<float>(config_.weight_decay) : 0.0f;
-  void* const copy = run.copy ? static_cast<char*>(run.copy) + at * dtype_bytes(DType::kBf16) : nullptr;
+  void* const copy = run.copy ? static_cast<char*>(run.copy) + at * dtype_bytes(run.copy_type) : nullptr;
   switch (config_.kind) {
     case OptimizerKind::kAdamW:
       kernels.adamw({of(run.weights), copy, of(run.moment1), of(run.moment2), gradients, scalars, n,
                      static_cast<float>(config_.beta1), static_cast<float>(config_.beta2),
-                     static_cast<float>(config_.eps), decay},
+                     static_cast<float>(config_.eps), decay, run.copy_type},
                     stream);
       break;
     case OptimizerKind::kSgd:
       kernels.sgd({of(run.weights), copy, of(run.moment1), gradients, scalars, n,
-                   static_cast<float>(config_.momentum), decay, config_.nesterov},
+                   static_cast<float>(config_.momentum), decay, config_.nesterov, run.copy_type},
                   stream);
       break;
   }

@@ -17,7 +17,7 @@ namespace hawser::optim {
 int64_t moment_count(const OptimizerConfig& config);
 
 /// Elements [begin, end) of one parameter group. Every pointer refers to element `begin`: weights (masters),
-/// their bf16 copy (null if none), gradients, moments. All except the bf16 copy have the optimizer's state
+/// their rounded copy (null if none), gradients, moments. All except the copy have the optimizer's state
 /// type.
 struct OptimizerRun {
   int64_t begin = 0, end = 0;
@@ -26,9 +26,11 @@ struct OptimizerRun {
   const void* gradients = nullptr;
   void* moment1 = nullptr;
   void* moment2 = nullptr;
+  DType copy_type = DType::kBf16;  ///< bf16 or f16
 };
 
-/// Returns the scalars of one step. count: accepted steps including this one; clip: factor on the gradients.
+/// Returns the scalars of one step. count: accepted steps including this one; clip: factor on the gradients,
+/// divided by their loss scale.
 kernels::OptimizerScalars step_scalars(const OptimizerConfig& config, double learning_rate, double clip,
                                        int64_t count);
 

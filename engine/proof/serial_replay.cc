@@ -8,6 +8,7 @@
 #include "engine/base/json.h"
 #include "engine/execute/batch_sources.h"
 #include "engine/nn/initial_values.h"
+#include "engine/optim/loss_scale.h"
 #include "engine/optim/lr_schedule.h"
 #include "engine/proof/f64_gradients.h"
 #include "engine/proof/margin.h"
@@ -91,15 +92,16 @@ class SerialReplay::Player {
     rank_.publish_weights();
   }
 
-  /// Returns the gradients of one turn, whose rows start at `row` of the global batch. Adds the turn's losses
-  /// to `losses`. Gradients are divided by `tokens`, the targets of the global batch; the run starts with the
-  /// count of those that it does not read.
+  /// Returns the gradients of one turn, without their loss scale. The turn's rows start at `row` of the
+  /// global batch. Adds the turn's losses to `losses`. Gradients are divided by `tokens`, the targets of
+  /// the global batch; the run starts with the count of those that it does not read.
   GroupGradients play(const BatchView& batch, int64_t row, uint64_t cursor, int64_t tokens,
                       ExactSum* losses) {
     BatchViewSource source(batch, row, cursor);
     Run run;
     run.batch = config_.batch.micro_batch, run.seq = config_.batch.sequence;
     run.training = true;
+    run.loss_scale = loss_scale_;
     run.documents = batch.document_begin != nullptr;
     run.weights = batch.weights != nullptr;
     run.source = &source;
@@ -111,6 +113,7 @@ class SerialReplay::Player {
     each_group([&](StateArray g, int64_t n) {
       gradients.emplace_back(static_cast<size_t>(n));
       read_values(link(), gradients.back().data(), g, n);
+      for (float& value : gradients.back()) value *= static_cast<float>(1 / loss_scale_);
     });
     return gradients;
   }
@@ -186,6 +189,8 @@ class SerialReplay::Player {
   Rank::Shared shared_;
   Rank rank_;
   std::vector<int64_t> tallies_;
+  const double loss_scale_ =
+      optim::LossScale(config_.loss_scale, config_.precision == config::Precision::kFp16).scale();
 };
 
 SerialReplay::SerialReplay(const config::ConfigTree& config)

@@ -38,7 +38,7 @@ std::string Metrics::json() const {
     tallies = last_tallies_;
   }
   constexpr const char* kOutcomes[] = {"accepted", "skipped_non_finite", "skipped_outlier", "discarded",
-                                       "pending"};
+                                       "pending",  "skipped_overflow"};
   const StepTraffic::Totals total = traffic_.total();
   const BackgroundSaver::Failures failures = saver_.failures();
   const EventLog::Failures event_failures = events_.failures();
@@ -72,6 +72,7 @@ std::string Metrics::json() const {
   const OrderedJson experts =
       expert_loads(config.model, tallies, {batch.global_batch, batch.sequence, calls});
   if (!experts.is_null()) json["experts"] = experts;
+  if (config.precision == config::Precision::kFp16) json["loss_scale"] = r.loss_scale;
   if (config.objective.has_rewards()) json["preferences"] = rewards_json(r.rewards);
   if (const auto rewards = validations_.rewards()) json["validation_preferences"] = rewards_json(*rewards);
   return json.dump();

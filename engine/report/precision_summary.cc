@@ -23,7 +23,9 @@ std::string precision_summary(const config::ResolvedConfig& config,
   const bool narrow = compute_type(config) != DType::kF32;
   const bool pure = state_type(config) != DType::kF32;
   std::string text = pure     ? kPureText
-                     : narrow ? "products multiply bf16 weights; look-ups, norms and biases read f32"
+                     : narrow ? (compute_type(config) == DType::kF16
+                                     ? "products multiply f16 weights; look-ups, norms and biases read f32"
+                                     : "products multiply bf16 weights; look-ups, norms and biases read f32")
                               : "parameters f32";
   if (config.model.int8_linears)
     text +=

@@ -90,7 +90,7 @@ Trainer::Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
       dataset_(open_data(assembly_)),  // may fail on one process, so it comes before the ranks connect
       ranks_(assembly_, inference, std::move(connection), base ? &base->ranks : nullptr),
       runs_(static_cast<size_t>(ranks_.here())),
-      progress_(config().guard, fill_initial_weights(ranks_, base)),
+      progress_(config(), fill_initial_weights(ranks_, base)),
       cancel_(cancel, ranks_),
       fingerprint_(ranks_, dataset_.get()),
       saves_(ranks_, progress_, &fingerprint_),
@@ -158,6 +158,7 @@ StepResult Trainer::forward_backward() {
       run.seq = config().batch.sequence;
       run.training = true;
       run.mean_loss = mean_loss;
+      run.loss_scale = progress_.loss_scale.scale();
       run.cancelled = cancel_.is_requested();
       run.documents = from_push ? progress_.pushed.view().document_begin != nullptr : config().data.packing;
       run.weights =
@@ -183,6 +184,7 @@ StepResult Trainer::forward_backward() {
   progress_.result = {Outcome::kPending,       progress_.state.step + 1, loss,
                       run.grad_norm,           learning_rate(),          run.tokens,
                       progress_.state.samples, progress_.state.skipped,  steady_seconds() - start};
+  progress_.result.loss_scale = progress_.loss_scale.scale();
   progress_.result.rewards = ranks_.first().executor().rewards();
   return progress_.result;
 }
@@ -191,11 +193,13 @@ StepResult Trainer::commit() {
   const Monitor::InPhase in_phase(&monitor_, Phase::kTrain);
   ranks_.require_usable();
   progress_.require_pending();
+  require_no_overflow();
   const double start = steady_seconds();
   const double clip = config().optimizer.clip_norm;
   const double factor = clip > 0 ? std::min(1.0, clip / (progress_.result.grad_norm + 1e-6)) : 1.0;
-  const kernels::OptimizerScalars scalars = optim::step_scalars(
-      config().optimizer, progress_.result.learning_rate, factor, progress_.state.accepted + 1);
+  const kernels::OptimizerScalars scalars =
+      optim::step_scalars(config().optimizer, progress_.result.learning_rate,
+                          factor / progress_.result.loss_scale, progress_.state.accepted + 1);
   metrics_.traffic().begin();
   progress_.pending = false;  // whatever happens, this step is over
   progress_.pushed.drop();
@@ -210,14 +214,49 @@ StepResult Trainer::commit() {
   progress_.state.accepted += 1;
   progress_.state.skipped_in_row = 0;
   progress_.guard.accepted(progress_.result.loss, progress_.result.grad_norm);
+  progress_.loss_scale.finite();
   progress_.result.seconds += steady_seconds() - start;
   return end_step(Outcome::kAccepted, true);
 }
 
 StepResult Trainer::discard(bool rewind) {
   progress_.require_pending();
-  if (!rewind) progress_.state.skipped += 1, progress_.state.skipped_in_row += 1;
+  const bool overflows = is_overflow();
+  if (!rewind) count_skip();
+  if (overflows) progress_.loss_scale.overflowed();
   return end_step(Outcome::kDiscarded, !rewind);
+}
+
+/// True if the step's gradients overflowed at its loss scale. The sums over ranks have the same bits on all
+/// ranks, so all agree.
+bool Trainer::is_overflow() const {
+  return progress_.loss_scale.overflows(progress_.result.loss, progress_.result.grad_norm);
+}
+
+void Trainer::require_no_overflow() const {
+  if (is_overflow())
+    fail(Code::kFailedPrecondition,
+         "step {} overflowed at loss scale {:g} (loss {}, gradient norm {}), so it cannot be committed: "
+         "discard "
+         "it (hws_engine_discard), which also lowers the scale",
+         progress_.result.step, progress_.result.loss_scale, progress_.result.loss,
+         progress_.result.grad_norm);
+}
+
+/// Counts a step that is dropped. One that overflows is no reason to stop while the loss scale can shrink.
+void Trainer::count_skip() {
+  progress_.state.skipped += 1;
+  if (!is_overflow() || !progress_.loss_scale.can_shrink()) progress_.state.skipped_in_row += 1;
+}
+
+/// Ends the step without its update phase, because the guard or the loss scale refuses it.
+void Trainer::skip(Outcome outcome) {
+  count_skip();
+  if (outcome == Outcome::kSkippedOverflow)
+    progress_.loss_scale.overflowed();
+  else
+    progress_.loss_scale.finite();
+  end_step(outcome, true);
 }
 
 StepResult Trainer::end_step(Outcome outcome, bool advance) {
@@ -241,14 +280,12 @@ StepResult Trainer::train_step() {
     saves_.saver().rethrow_unreported_error();  // several processes report it at the next save or train
   forward_backward();
   const optim::Verdict verdict = progress_.guard.judge(progress_.result.loss, progress_.result.grad_norm);
-  if (verdict == optim::Verdict::kAccept) {
+  if (is_overflow())
+    skip(Outcome::kSkippedOverflow);
+  else if (verdict == optim::Verdict::kAccept)
     commit();
-  } else {
-    progress_.state.skipped += 1;
-    progress_.state.skipped_in_row += 1;
-    end_step(verdict == optim::Verdict::kNonFinite ? Outcome::kSkippedNonFinite : Outcome::kSkippedOutlier,
-             true);
-  }
+  else
+    skip(verdict == optim::Verdict::kNonFinite ? Outcome::kSkippedNonFinite : Outcome::kSkippedOutlier);
   metrics_.tell();
   if (progress_.state.skipped_in_row >= config().guard.max_consecutive_skips)
     fail(Code::kNumeric,

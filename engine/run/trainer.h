@@ -60,12 +60,14 @@ class Trainer {
   /// divided by the number of targets; the result's loss is the sum of gradient x log-probability. Throws
   /// kBusy if a pushed batch is waiting.
   StepResult backward_with(const BatchView& batch, const float* gradients);
-  /// Runs the update phase: clips the gradients and updates weights, moments and the schedule.
+  /// Runs the update phase: clips the gradients and updates weights, moments and the schedule. Throws
+  /// kFailedPrecondition if the step overflowed (precision fp16).
   StepResult commit();
   /// Ends the step without its update phase. With `rewind`, the next step takes the same rows of the config's
   /// data.
   StepResult discard(bool rewind);
-  /// Runs both phases, or only the gradient phase if the guard (/guard) skips the step. Throws kNumeric after
+  /// Runs both phases, or only the gradient phase if the guard (/guard) skips the step or if it overflowed.
+  /// Throws kNumeric after
   /// too many skips in a row.
   StepResult train_step();
   /// Call if this process has run out of memory in a collective call. Aborts the call on the other processes,
@@ -112,6 +114,10 @@ class Trainer {
           std::shared_ptr<Connection> connection, const BaseEngine* base);
   References ask_for_references(const std::string& kept, bool only_validation);
   void require_room_for(const BatchView& batch) const;
+  bool is_overflow() const;
+  void require_no_overflow() const;
+  void count_skip();
+  void skip(Outcome outcome);
   StepResult end_step(Outcome outcome, bool advance);
 
   const Assembly assembly_;

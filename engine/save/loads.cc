@@ -79,6 +79,7 @@ void Loads::take_over(const checkpoint::Reader& reader) {
   load_tensors(ranks_, reader, true);
   progress_.state = loaded;
   progress_.guard.restore(loaded.losses, loaded.norms);
+  progress_.loss_scale.resume(loaded.loss_scale);
   progress_.extra_files.swap(files);
   progress_.pushed.drop();
   monitor_.moved_to(progress_.state);

@@ -121,6 +121,7 @@ checkpoint::Description Saves::description() {
   RunState state = progress_.state;
   state.losses = progress_.guard.losses();
   state.norms = progress_.guard.norms();
+  state.loss_scale = progress_.loss_scale.saved();
   const Assembly& a = ranks_.assembly();
   checkpoint::Description d;
   d.step = state.step;

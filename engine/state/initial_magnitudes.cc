@@ -6,7 +6,7 @@ namespace hawser::train {
 
 std::vector<float> initial_magnitudes(const nn::Parameter& weight, std::vector<float> numbers,
                                       DType read_as) {
-  if (read_as == DType::kBf16) {
+  if (read_as != DType::kF32) {
     std::vector<uint16_t> rounded(numbers.size());
     checkpoint::hf::narrow(read_as, numbers.data(), weight.size, rounded.data());
     checkpoint::hf::widen(read_as, rounded.data(), weight.size, numbers.data());

@@ -3,8 +3,10 @@
 #pragma once
 
 #include "engine/base/error.h"
+#include "engine/config/resolved_config.h"
 #include "engine/execute/batch_sources.h"
 #include "engine/execute/step_result.h"
+#include "engine/optim/loss_scale.h"
 #include "engine/optim/step_guard.h"
 #include "engine/state/initial_weights.h"
 #include "engine/state/run_state.h"
@@ -12,14 +14,16 @@
 namespace hawser::train {
 
 struct Progress {
-  Progress(const optim::GuardConfig& guard_config, InitialWeights initial)
-      : guard(guard_config),
+  Progress(const config::ResolvedConfig& config, InitialWeights initial)
+      : guard(config.guard),
+        loss_scale(config.loss_scale, config.precision == config::Precision::kFp16),
         extra_files(std::move(initial.files)),
         base_json(std::move(initial.base_json)),
         digests(std::move(initial.digests)) {}
 
-  RunState state;  ///< except the guard's windows, which the guard holds
+  RunState state;  ///< except the guard's windows and the loss scale, which the next two hold
   optim::StepGuard guard;
+  optim::LossScale loss_scale;
   checkpoint::hf::ExtraFiles extra_files;  ///< copied to every checkpoint and export
   const std::string base_json;             ///< the base that checkpoints leave out (base_weights.h)
   bool weights_changed = false;            ///< the host program has set weights since they were read

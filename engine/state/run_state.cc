@@ -8,7 +8,7 @@
 namespace hawser::train {
 namespace {
 
-constexpr const char *kDecay = "decay", *kBeforeStep = "before_step";
+constexpr const char *kDecay = "decay", *kBeforeStep = "before_step", *kLossScale = "loss_scale";
 
 optim::DecayProgress decay_from(const OrderedJson& json) {
   if (!json.contains(kDecay)) return optim::DecayProgress::kWithStep;
@@ -38,17 +38,30 @@ optim::Window window_from(const OrderedJson& json) {
   return w;
 }
 
+OrderedJson loss_scale_json(const optim::LossScaleState& s) {
+  return {{"scale", s.scale}, {"finite_in_row", s.finite_in_row}, {"dropped_in_row", s.dropped_in_row}};
+}
+
+optim::LossScaleState loss_scale_from(const OrderedJson& json) {
+  const double scale = json.at("scale").get<double>();
+  int exponent = 0;
+  if (!(scale > 0 && scale <= optim::LossScale::kLargest) || std::frexp(scale, &exponent) != 0.5)
+    fail(Code::kCheckpointCorrupt, "the checkpoint's trainer state has the loss scale {}, no power of two",
+         scale);
+  return {scale, count_from(json, "finite_in_row"), count_from(json, "dropped_in_row")};
+}
+
 /// Refuses missing keys, and unknown ones: state written by a newer version would be lost at the next save.
 void check_keys(const OrderedJson& json) {
   RunState any;
-  any.best_validation_loss = 0, any.validations_since_best = 1;
+  any.best_validation_loss = 0, any.validations_since_best = 1, any.loss_scale.emplace();
   OrderedJson known = parse_json<OrderedJson>(to_json(any));
   for (const auto& [key, value] : json.items())
     if (!known.contains(key))
       fail(Code::kCheckpointIncompatible,
            "the checkpoint's trainer state has '{}', which this Hawser does not know; use a newer Hawser",
            key);
-  for (const char* optional : {"best_validation_loss", "validations_since_best", kDecay})
+  for (const char* optional : {"best_validation_loss", "validations_since_best", kDecay, kLossScale})
     known.erase(optional);
   for (const auto& [key, value] : known.items())
     if (!json.contains(key))
@@ -66,6 +79,7 @@ std::string to_json(const RunState& s) {
   if (std::isfinite(s.best_validation_loss)) json["best_validation_loss"] = s.best_validation_loss;
   if (s.validations_since_best > 0) json["validations_since_best"] = s.validations_since_best;
   if (s.decay == optim::DecayProgress::kBeforeStep) json[kDecay] = kBeforeStep;
+  if (s.loss_scale) json[kLossScale] = loss_scale_json(*s.loss_scale);
   json["guard"] = {{"losses", window_json(s.losses)}, {"norms", window_json(s.norms)}};
   return json.dump();
 }
@@ -85,6 +99,7 @@ RunState run_state_from_json(std::string_view text) {
     if (json.contains("validations_since_best"))
       s.validations_since_best = count_from(json, "validations_since_best");
     s.decay = decay_from(json);
+    if (json.contains(kLossScale)) s.loss_scale = loss_scale_from(json[kLossScale]);
     s.losses = window_from(json.at("guard").at("losses"));
     s.norms = window_from(json.at("guard").at("norms"));
   } catch (const OrderedJson::exception&) {

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "engine/optim/loss_scale.h"
 #include "engine/optim/lr_schedule.h"
 #include "engine/optim/step_guard.h"
 
@@ -22,6 +24,8 @@ struct RunState {
   /// Checkpoints of older versions lack this field, and their runs keep the rates with which they began.
   optim::DecayProgress decay = optim::DecayProgress::kBeforeStep;
   optim::Window losses, norms;  ///< the guard's windows
+  /// Only runs in fp16 have one.
+  std::optional<optim::LossScaleState> loss_scale;
 };
 
 /// Convert to and from JSON, without loss. run_state_from_json throws kCheckpointCorrupt for missing keys and

@@ -154,6 +154,9 @@ void Tensors::collect(TensorKind kind, const nn::Parameter& p, float* out) const
   gather(ranks_, p, out, [&](const Rank& rank, const mesh::ElementRun& run, float* to) {
     read_values(rank.link(), to, state_of(rank, kind, p.group).from(run.at), run.size());
   });
+  if (kind != TensorKind::kGradient || progress_.result.loss_scale == 1) return;
+  const auto unscaled = static_cast<float>(1 / progress_.result.loss_scale);  // exact: powers of two
+  for (int64_t i = 0; i < p.size; ++i) out[i] *= unscaled;
 }
 
 void collect_weight(const Ranks& ranks, const nn::Parameter& p, float* out) {
@@ -255,6 +258,11 @@ TensorLocation Tensors::location(TensorKind kind, std::string_view name) const {
     fail(Code::kUnimplemented,
          "tensor \"{}\" is divided among {} ranks (/mesh/{}), so it has no view; copy it with hws_tensor_get",
          name, p.cut.experts ? mesh.ep : mesh.tp, p.cut.experts ? "ep" : "tp");
+  if (kind == TensorKind::kGradient && progress_.result.loss_scale != 1)
+    fail(Code::kUnimplemented,
+         "the gradient of \"{}\" is stored as a multiple of the loss scale, {:g} (/loss_scale), so it has no "
+         "view; copy it with hws_tensor_get",
+         name, progress_.result.loss_scale);
   const StateArray tensor = state_of(ranks_.first(), kind, p.group).from(p.offset);
   if (tensor.outside != nullptr)
     fail(Code::kUnimplemented,

@@ -127,14 +127,12 @@ void backward(const ActivationBackward& a, Stream& stream) {
 
 void activation_forward(const ActivationForward& args, Stream& stream) {
   if (args.rows <= 0 || args.f <= 0) return;
-  if (args.type == DType::kBf16) return forward<uint16_t>(args, stream);
-  forward<float>(args, stream);
+  with_element(args.type, [&](auto element) { forward<decltype(element)>(args, stream); });
 }
 
 void activation_backward(const ActivationBackward& args, Stream& stream) {
   if (args.rows <= 0 || args.f <= 0) return;
-  if (args.type == DType::kBf16) return backward<uint16_t>(args, stream);
-  backward<float>(args, stream);
+  with_element(args.type, [&](auto element) { backward<decltype(element)>(args, stream); });
 }
 
 }  // namespace hawser::kernels::HWS_LEVEL

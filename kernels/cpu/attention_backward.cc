@@ -12,9 +12,9 @@
 #include "kernels/cpu/attention_product.h"
 #include "kernels/cpu/attention_softmax.h"
 #include "kernels/cpu/attention_spans.h"
+#include "kernels/cpu/attention_type.h"
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"
-#include HWS_ATTENTION_BF16_WORDS
 
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
@@ -324,7 +324,7 @@ int64_t attention_backward_workspace_bytes(const AttentionBackward& said, int32_
                                                    ? largest.count * s.batch * s.seq_q * s.heads * s.head_dim
                                                    : 0;
   const int64_t scratch =
-      multiplies_bf16(s) ? scratch_floats<Bf16TileWords>(s, keys) : scratch_floats<F32TileWords>(s, keys);
+      with_words(s, [&](auto words, auto) { return scratch_floats<decltype(words)>(s, keys); });
   return (num_workers * scratch + shares) * static_cast<int64_t>(sizeof(float));
 }
 
@@ -333,13 +333,8 @@ void attention_backward(const AttentionBackward& said, Stream& stream) {
   const AttentionShape& s = args.s;
   if (s.batch <= 0 || s.heads <= 0 || s.head_dim <= 0) return;
   if (s.seq_k <= 0) return args.accumulate_q ? void() : clear_queries(args);
-  if (s.type == DType::kBf16) {
-    backward<Bf16TileWords, uint16_t>(args, stream);
-  } else if (s.round_to_bf16) {
-    backward<Bf16TileWords, float>(args, stream);
-  } else {
-    backward<F32TileWords, float>(args, stream);
-  }
+  with_words(s,
+             [&](auto words, auto element) { backward<decltype(words), decltype(element)>(args, stream); });
 }
 
 }  // namespace hawser::kernels::HWS_LEVEL

@@ -5,9 +5,9 @@
 #include "kernels/cpu/attention_pack.h"
 #include "kernels/cpu/attention_product.h"
 #include "kernels/cpu/attention_softmax.h"
+#include "kernels/cpu/attention_type.h"
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"
-#include HWS_ATTENTION_BF16_WORDS
 
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
@@ -282,8 +282,7 @@ int64_t attention_forward_workspace_bytes(const AttentionForward& said, int32_t 
   const AttentionForward args = with_value_dim(said);
   const AttentionShape& s = args.s;
   if (s.batch <= 0 || s.seq_q <= 0 || s.kv_heads <= 0) return 0;
-  const int64_t floats =
-      multiplies_bf16(s) ? scratch_floats<Bf16TileWords>(s) : scratch_floats<F32TileWords>(s);
+  const int64_t floats = with_words(s, [&](auto words, auto) { return scratch_floats<decltype(words)>(s); });
   return num_workers * floats * static_cast<int64_t>(sizeof(float));
 }
 
@@ -291,13 +290,7 @@ void attention_forward(const AttentionForward& said, Stream& stream) {
   const AttentionForward args = with_value_dim(said);
   const AttentionShape& s = args.s;
   if (s.batch <= 0 || s.seq_q <= 0 || s.heads <= 0 || s.head_dim <= 0) return;
-  if (s.type == DType::kBf16) {
-    forward<Bf16TileWords, uint16_t>(args, stream);
-  } else if (s.round_to_bf16) {
-    forward<Bf16TileWords, float>(args, stream);
-  } else {
-    forward<F32TileWords, float>(args, stream);
-  }
+  with_words(s, [&](auto words, auto element) { forward<decltype(words), decltype(element)>(args, stream); });
 }
 
 }  // namespace hawser::kernels::HWS_LEVEL

@@ -139,7 +139,7 @@ inline void merge_row(float* to, const float* from, int64_t d, float others, flo
 /// to[j] = 0, j < d.
 template <class E>
 inline void clear_row(E* to, int64_t d) {
-  for (int64_t j = 0; j < d; ++j) to[j] = 0;
+  for (int64_t j = 0; j < d; ++j) to[j] = static_cast<E>(0);
 }
 
 }  // namespace

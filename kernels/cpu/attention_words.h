@@ -1,6 +1,7 @@
 // The words that make up tiles of attention: 32-bit words of one or two adjacent values, as in the matrix
 // product (matmul_words.h). A words type defines how words are read from memory, made from probabilities in
-// registers, and multiplied. This is the fp32 type; the level's header names the file of Bf16TileWords.
+// registers, and multiplied. This is the fp32 type; attention_words_wide.h has the type of narrow
+// values that are widened, and the level's header names the file of Bf16TileWords.
 #pragma once
 
 #include HWS_SIMD

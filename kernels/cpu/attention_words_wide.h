@@ -1,4 +1,4 @@
-// Bf16TileWords for processors without bf16 arithmetic: values are rounded to bf16, then stored and
+// WideTileWords: words of narrow values (bf16 or half), which are rounded to the narrow type, then stored and
 // multiplied as fp32.
 #pragma once
 
@@ -7,18 +7,16 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-struct Bf16TileWords {
+template <class Narrow>
+struct WideTileWords {
   using Product = F32TileWords;
   static constexpr int kPerWord = 1;
 
-  static HWS_INLINE vf rounded(vf x) {
-    uint16_t bits[kLanes];
-    vstore_bf16(bits, x);
-    return vload_bf16(bits);
-  }
+  static HWS_INLINE vf rounded(vf x) { return through<Narrow>(x); }
 
   static HWS_INLINE vf exp2(vf x) { return vexp2_coarse<4>(x); }
-  static HWS_INLINE vf exp2_for_words(vf x) { return vexp2_coarse<3>(x); }
+  /// Rounding to a half has smaller errors than the coarsest power.
+  static HWS_INLINE vf exp2_for_words(vf x) { return vexp2_coarse < __is_same(Narrow, Half) ? 4 : 3 > (x); }
 
   template <class E>
   static HWS_INLINE vf along(const E* p, int n) {
@@ -35,6 +33,8 @@ struct Bf16TileWords {
     store_lines(to, ld, first, second);
   }
 };
+
+using F16TileWords = WideTileWords<Half>;
 
 }  // namespace
 }  // namespace hawser::kernels::HWS_LEVEL

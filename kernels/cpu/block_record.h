@@ -39,17 +39,12 @@ struct I4Codes {
   static constexpr int kHalf = kVectors / 2;
 };
 
-HWS_INLINE vf load_numbers(const float* x) { return vload(x); }
-HWS_INLINE vf load_numbers(const uint16_t* x) { return vload_bf16(x); }
-HWS_INLINE void store_numbers(float* y, vf x) { vstore(y, x); }
-HWS_INLINE void store_numbers(uint16_t* y, vf x) { vstore_bf16(y, x); }
-
-/// Encodes x[0..64), f32 or bf16.
+/// Encodes x[0..64), f32, bf16 or f16.
 template <class Codes, class T>
 HWS_INLINE void encode_record(uint8_t* record, const T* x) {
   vf numbers[kVectors], most = vzero();
   for (int v = 0; v < kVectors; ++v) {
-    numbers[v] = load_numbers(x + v * kLanes);
+    numbers[v] = load(x + v * kLanes);
     most = vmax_bits(most, vabs(numbers[v]));  // the bits of infinity and NaN are the largest
   }
   uint32_t absmax = (static_cast<uint32_t>(vhmax_bits(most)) + 0xffffu) >> 16;
@@ -70,12 +65,12 @@ HWS_INLINE void encode_record(uint8_t* record, const T* x) {
   record[Codes::kCodes + 1] = static_cast<uint8_t>(absmax >> 8);
 }
 
-/// Decodes to y[0..64), f32 or bf16.
+/// Decodes to y[0..64), f32, bf16 or f16.
 template <class Codes, class T>
 HWS_INLINE void decode_record(T* y, const uint8_t* record) {
   const auto absmax = static_cast<uint16_t>(record[Codes::kCodes] | record[Codes::kCodes + 1] << 8);
   const vf factor = vset(bf16_to_f32(absmax) / Codes::kMost);
-  for (int v = 0; v < kVectors; ++v) store_numbers(y + v * kLanes, vmul(Codes::get(record, v), factor));
+  for (int v = 0; v < kVectors; ++v) store(y + v * kLanes, vmul(Codes::get(record, v), factor));
 }
 
 }  // namespace

@@ -18,11 +18,6 @@ HWS_INLINE void prefetch_numbers(const T* x) {
     __builtin_prefetch(reinterpret_cast<const char*>(x) + kAhead + at, write);
 }
 
-HWS_INLINE float to_f32(float x) { return x; }
-HWS_INLINE float to_f32(uint16_t x) { return bf16_to_f32(x); }
-HWS_INLINE void put(float* y, float x) { *y = x; }
-HWS_INLINE void put(uint16_t* y, float x) { *y = f32_to_bf16(x); }
-
 /// Returns the numbers of record `block`: 64, or fewer in the last.
 HWS_INLINE int count_of(int64_t n, int64_t block) {
   const int64_t rest = n - block * kIntBlock;
@@ -40,7 +35,7 @@ void encode(const BlockEncode& a, int64_t begin, int64_t end) {
       encode_record<Codes>(record, x);
     } else {
       float filled[kIntBlock] = {};
-      for (int i = 0; i < n; ++i) filled[i] = to_f32(x[i]);
+      for (int i = 0; i < n; ++i) filled[i] = load_scalar(x + i);
       encode_record<Codes>(record, filled);
     }
   }
@@ -59,19 +54,19 @@ void decode(const BlockDecode& a, int64_t begin, int64_t end) {
     } else {
       float all[kIntBlock];
       decode_record<Codes>(all, record);
-      for (int i = 0; i < n; ++i) put(y + i, all[i]);
+      for (int i = 0; i < n; ++i) store_scalar(y + i, all[i]);
     }
   }
 }
 
 template <class Codes>
 void encode(const BlockEncode& a, int64_t begin, int64_t end) {
-  a.x_type == DType::kF32 ? encode<Codes, float>(a, begin, end) : encode<Codes, uint16_t>(a, begin, end);
+  with_element(a.x_type, [&](auto element) { encode<Codes, decltype(element)>(a, begin, end); });
 }
 
 template <class Codes>
 void decode(const BlockDecode& a, int64_t begin, int64_t end) {
-  a.y_type == DType::kF32 ? decode<Codes, float>(a, begin, end) : decode<Codes, uint16_t>(a, begin, end);
+  with_element(a.y_type, [&](auto element) { decode<Codes, decltype(element)>(a, begin, end); });
 }
 
 }  // namespace

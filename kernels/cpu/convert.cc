@@ -8,56 +8,33 @@ namespace {
 
 constexpr int64_t kGrain = 16384;
 
-// Access by element type; bfloat16 and half are both stored as uint16_t.
-struct AsF32 {
-  using Type = float;
-  static HWS_INLINE vf get(const Type* p) { return vload(p); }
-  static HWS_INLINE vf get_n(const Type* p, int n) { return vload_n(p, n); }
-  static HWS_INLINE void put(Type* p, vf x) { vstore(p, x); }
-  static HWS_INLINE void put_n(Type* p, vf x, int n) { vstore_n(p, x, n); }
-};
-struct AsBf16 {
-  using Type = uint16_t;
-  static HWS_INLINE vf get(const Type* p) { return vload_bf16(p); }
-  static HWS_INLINE vf get_n(const Type* p, int n) { return vload_bf16_n(p, n); }
-  static HWS_INLINE void put(Type* p, vf x) { vstore_bf16(p, x); }
-  static HWS_INLINE void put_n(Type* p, vf x, int n) { vstore_bf16_n(p, x, n); }
-};
-struct AsF16 {
-  using Type = uint16_t;
-  static HWS_INLINE vf get(const Type* p) { return vload_f16(p); }
-  static HWS_INLINE vf get_n(const Type* p, int n) { return vload_f16_n(p, n); }
-  static HWS_INLINE void put(Type* p, vf x) { vstore_f16(p, x); }
-  static HWS_INLINE void put_n(Type* p, vf x, int n) { vstore_f16_n(p, x, n); }
-};
-
 /// Converts n consecutive elements. Only scaled_run reads the arguments after n.
 using Run = void (*)(void* y, const void* x, int64_t n, float scale, bool adds);
 
 template <class To, class From>
 void convert_run(void* to, const void* from, int64_t n, float, bool) {
-  auto* const y = static_cast<typename To::Type*>(to);
-  const auto* const x = static_cast<const typename From::Type*>(from);
+  auto* const y = static_cast<To*>(to);
+  const auto* const x = static_cast<const From*>(from);
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) To::put(y + i, From::get(x + i));
-  if (i < n) To::put_n(y + i, From::get_n(x + i, static_cast<int>(n - i)), static_cast<int>(n - i));
+  for (; i + kLanes <= n; i += kLanes) store(y + i, load(x + i));
+  if (i < n) store_n(y + i, load_n(x + i, static_cast<int>(n - i)), static_cast<int>(n - i));
 }
 
 /// y = round(y + scale x), or y = round(scale x) unless `adds`.
 template <class To>
 void scaled_run(void* to, const void* from, int64_t n, float scale, bool adds) {
-  auto* const y = static_cast<typename To::Type*>(to);
+  auto* const y = static_cast<To*>(to);
   const auto* const x = static_cast<const float*>(from);
   const vf s = vset(scale);
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
     const vf value = vmul(s, vload(x + i));
-    To::put(y + i, adds ? vadd(To::get(y + i), value) : value);
+    store(y + i, adds ? vadd(load(y + i), value) : value);
   }
   const int rest = static_cast<int>(n - i);
   if (rest == 0) return;
   const vf value = vmul(s, vload_n(x + i, rest));
-  To::put_n(y + i, adds ? vadd(To::get_n(y + i, rest), value) : value, rest);
+  store_n(y + i, adds ? vadd(load_n(y + i, rest), value) : value, rest);
 }
 
 template <class Element>
@@ -65,18 +42,13 @@ void copy_run(void* y, const void* x, int64_t n, float, bool) {
   __builtin_memcpy(y, x, static_cast<size_t>(n) * sizeof(Element));
 }
 
-template <class To>
-Run run_to(DType from) {
-  if (from == DType::kF32) return convert_run<To, AsF32>;
-  return from == DType::kBf16 ? convert_run<To, AsBf16> : convert_run<To, AsF16>;
-}
-
 Run run_of(const Convert& args) {
   if (args.accumulate || args.scale != 1)
-    return args.y_type == DType::kF32 ? scaled_run<AsF32> : scaled_run<AsBf16>;
+    return with_element(args.y_type, [](auto y) -> Run { return scaled_run<decltype(y)>; });
   if (args.y_type == args.x_type) return args.y_type == DType::kF32 ? copy_run<float> : copy_run<uint16_t>;
-  if (args.y_type == DType::kF32) return run_to<AsF32>(args.x_type);
-  return args.y_type == DType::kBf16 ? run_to<AsBf16>(args.x_type) : run_to<AsF16>(args.x_type);
+  return with_element(args.y_type, [&](auto y) -> Run {
+    return with_element(args.x_type, [](auto x) -> Run { return convert_run<decltype(y), decltype(x)>; });
+  });
 }
 
 int64_t element_bytes(DType type) { return type == DType::kF32 ? 4 : 2; }

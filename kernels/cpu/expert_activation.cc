@@ -1,5 +1,5 @@
 // The activation of experts. It processes a row at a time, in tiles that stay in the first-level cache, so
-// that one copy of each formula serves both types, with and without a gate.
+// that one copy of each formula serves all types, with and without a gate.
 #include "kernels/cpu/activation_formulas.h"
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"
@@ -36,13 +36,15 @@ void activate(Activation kind, Tile& t) {
   }
 }
 
-/// A pointer to an element of an array of either type.
+/// A pointer to an element of an array of any type.
 struct Array {
   void* data;
-  bool bf16;
-  Array from(int64_t element) const { return {static_cast<char*>(data) + element * (bf16 ? 2 : 4), bf16}; }
+  DType type;
+  Array from(int64_t element) const {
+    return {static_cast<char*>(data) + element * (type == DType::kF32 ? 4 : 2), type};
+  }
 };
-Array array_of(const void* data, DType type) { return {const_cast<void*>(data), type == DType::kBf16}; }
+Array array_of(const void* data, DType type) { return {const_cast<void*>(data), type}; }
 
 template <class E>
 HWS_NOINLINE void read_as(float* to, const E* from, const Tile& t) {
@@ -60,12 +62,11 @@ HWS_NOINLINE void write_as(E* to, const float* from, const Tile& t) {
 
 /// Reads a tile as fp32; the rest of its last vector becomes zero.
 void read(float* to, const Array& from, const Tile& t) {
-  if (from.bf16) return read_as(to, static_cast<const uint16_t*>(from.data), t);
-  read_as(to, static_cast<const float*>(from.data), t);
+  with_element(from.type,
+               [&](auto element) { read_as(to, static_cast<const decltype(element)*>(from.data), t); });
 }
 void write(const Array& to, const float* from, const Tile& t) {
-  if (to.bf16) return write_as(static_cast<uint16_t*>(to.data), from, t);
-  write_as(static_cast<float*>(to.data), from, t);
+  with_element(to.type, [&](auto element) { write_as(static_cast<decltype(element)*>(to.data), from, t); });
 }
 
 HWS_NOINLINE void multiply(float* to, const float* a, const float* b, const Tile& t) {

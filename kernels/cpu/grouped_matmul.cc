@@ -22,14 +22,14 @@ Stream alone() {
 /// Returns the product of one group's rows [begin, begin + rows).
 HWS_SMALL Matmul product_of(const GroupedMatmul& g, int64_t group, int64_t begin, int64_t rows) {
   const auto at = [](const void* p, DType type, int64_t element) {
-    return static_cast<const char*>(p) + element * (type == DType::kBf16 ? 2 : 4);
+    return static_cast<const char*>(p) + element * (type == DType::kF32 ? 4 : 2);
   };
   Matmul m;
   m.c_type = g.c_type, m.a_type = g.a_type, m.b_type = g.b_type;
   m.a = at(g.a, g.a_type, begin * g.lda);
   m.lda = g.lda;
   m.n = g.n;
-  m.round_to_bf16 = g.round_to_bf16;
+  m.round_to = g.round_to;
   m.accumulate = g.accumulate;
   if (g.sums_rows) {
     m.c = const_cast<char*>(at(g.c, g.c_type, group * g.k * g.n));

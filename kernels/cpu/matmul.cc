@@ -30,10 +30,13 @@ void run(const Matmul& args, Stream& stream) {
 
 void matmul(const Matmul& args, Stream& stream) {
   if (args.m <= 0 || args.n <= 0) return;
-  if (multiplies_bf16(args)) {
-    run<Bf16Words>(args, stream);
-  } else {
-    run<F32Words>(args, stream);
+  switch (product_type(args)) {
+    case DType::kBf16:
+      return run<Bf16Words>(args, stream);
+    case DType::kF16:
+      return run<F16Words>(args, stream);
+    default:
+      return run<F32Words>(args, stream);
   }
 }
 

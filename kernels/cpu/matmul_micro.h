@@ -10,20 +10,20 @@ namespace {
 
 constexpr int kTileColumns = kTileVectors * kLanes;
 
-/// Destination of the sums of one K block: out = sums (+ bias) (+ add), fp32 or bf16.
+/// Destination of the sums of one K block: out = sums (+ bias) (+ add), of type `type`.
 struct TileOutput {
   void* out;
   int64_t ld;
-  bool is_bf16;
+  DType type;
   const float* add;  ///< may be null; may be `out`
   int64_t add_ld;
   const void* bias;  ///< may be null
-  bool bias_is_bf16;
+  DType bias_type;
 };
 
-HWS_INLINE vf load_either(const void* p, bool is_bf16, int64_t offset, int n) {
-  return is_bf16 ? vload_bf16_n(static_cast<const uint16_t*>(p) + offset, n)
-                 : vload_n(static_cast<const float*>(p) + offset, n);
+HWS_INLINE vf load_any(const void* p, DType type, int64_t offset, int n) {
+  return with_element(
+      type, [&](auto element) { return load_n(static_cast<const decltype(element)*>(p) + offset, n); });
 }
 
 /// Writes a tile from sums [rows][kTileColumns].
@@ -32,7 +32,7 @@ void write_tile(const float* sums, const TileOutput& t, int rows, int columns) {
   for (int v = 0; v < kTileVectors; ++v) {
     const int j = v * kLanes, n = columns - j < kLanes ? columns - j : kLanes;
     if (n <= 0) return;
-    const vf bias = t.bias == nullptr ? vzero() : load_either(t.bias, t.bias_is_bf16, j, n);
+    const vf bias = t.bias == nullptr ? vzero() : load_any(t.bias, t.bias_type, j, n);
     for (int r = 0; r < rows; ++r) {
       vf x = vload(sums + r * kTileColumns + j);
       if (t.bias != nullptr) x = vadd(x, bias);
@@ -40,13 +40,10 @@ void write_tile(const float* sums, const TileOutput& t, int rows, int columns) {
         const float* add = t.add + r * t.add_ld + j;
         x = vadd(n == kLanes ? vload(add) : vload_n(add, n), x);
       }
-      if (t.is_bf16) {
-        Words::store_bf16(static_cast<uint16_t*>(t.out) + r * t.ld + j, x, n);
-      } else if (n == kLanes) {
-        vstore(static_cast<float*>(t.out) + r * t.ld + j, x);
-      } else {
-        vstore_n(static_cast<float*>(t.out) + r * t.ld + j, x, n);
-      }
+      with_element(t.type, [&](auto element) {
+        auto* const out = static_cast<decltype(element)*>(t.out) + r * t.ld + j;
+        Words::store_rest(out, x, n);
+      });
     }
   }
 }
@@ -57,7 +54,7 @@ HWS_INLINE void write_whole_tile(vf (&sum)[kRows][kTileVectors], const TileOutpu
   if (t.bias != nullptr) {
 #pragma GCC unroll 4
     for (int v = 0; v < kTileVectors; ++v) {
-      const vf bias = load_either(t.bias, t.bias_is_bf16, v * kLanes, kLanes);
+      const vf bias = load_any(t.bias, t.bias_type, v * kLanes, kLanes);
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) sum[r][v] = vadd(sum[r][v], bias);
     }
@@ -70,18 +67,11 @@ HWS_INLINE void write_whole_tile(vf (&sum)[kRows][kTileVectors], const TileOutpu
         sum[r][v] = vadd(vload(t.add + r * t.add_ld + v * kLanes), sum[r][v]);
     }
   }
-  if (t.is_bf16) {
-    uint16_t* const out = static_cast<uint16_t*>(t.out);
+  with_element(t.type, [&](auto element) {
+    auto* const out = static_cast<decltype(element)*>(t.out);
 #pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) Words::store_bf16(out + r * t.ld, sum[r]);
-    return;
-  }
-  float* const out = static_cast<float*>(t.out);
-#pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < kTileVectors; ++v) vstore(out + r * t.ld + v * kLanes, sum[r][v]);
-  }
+    for (int r = 0; r < kRows; ++r) Words::store_row(out + r * t.ld, sum[r]);
+  });
 }
 
 /// Prefetches memory that will be packed next, a line at a time, during the products, because its stored rows
@@ -120,7 +110,8 @@ void micro_kernel(int64_t words, const float* a, const float* b, const TileOutpu
   }
   {  // C was written long ago or never, so prefetch it during the sums
     const char* const c = static_cast<const char*>(t.out);
-    const int64_t row_bytes = t.is_bf16 ? 2 * t.ld : 4 * t.ld, line = t.is_bf16 ? 2 * kTileColumns - 1 : 64;
+    const bool wide = t.type == DType::kF32;
+    const int64_t row_bytes = wide ? 4 * t.ld : 2 * t.ld, line = wide ? 64 : 2 * kTileColumns - 1;
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
       __builtin_prefetch(c + r * row_bytes, 1);

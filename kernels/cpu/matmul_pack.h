@@ -2,7 +2,7 @@
 // so that the micro-kernel reads both with stride one. Panels are [word][w]; missing rows or columns are 0.
 #pragma once
 
-#include "kernels/cpu/matmul_words.h"
+#include "kernels/cpu/matmul_words_wide.h"
 
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
@@ -148,6 +148,8 @@ void pack(float* out, int64_t panel_words, const Operand& x, int64_t line, int64
     pack_typed<Words, W, float>(out, panel_words, x, line, panels, k0, k);
   } else if (x.is_f32) {
     pack_typed<Words, W, float>(out, panel_words, x, line, panels, k0, k);
+  } else if constexpr (__is_same(Words, F16Words)) {
+    pack_typed<Words, W, Half>(out, panel_words, x, line, panels, k0, k);
   } else {
     pack_typed<Words, W, uint16_t>(out, panel_words, x, line, panels, k0, k);
   }

@@ -150,10 +150,10 @@ struct MatmulParts {
   void compute_tile(const Tile& tile, int64_t block, Next& next) const {
     const int64_t words = words_of(block);
     const auto at = [&](int64_t i, int64_t j) {
-      micro_kernel_rows<Words, Next>(static_cast<int>(smaller(kTileRows, tile.rows - i)), words,
-                                     tile.a + i * plan.block_words, tile.b + j * plan.block_words,
-                                     output(tile, i, j, block),
-                                     static_cast<int>(smaller(kTileColumns, tile.columns - j)), next);
+      micro_kernel_rows<typename Words::Product, Next>(
+          static_cast<int>(smaller(kTileRows, tile.rows - i)), words, tile.a + i * plan.block_words,
+          tile.b + j * plan.block_words, output(tile, i, j, block),
+          static_cast<int>(smaller(kTileColumns, tile.columns - j)), next);
     };
     if (words * kTileColumns <= kShortPanelWords) {
       const int64_t warm = larger(1, kWarmWordsA / larger(1, words * kTileRows)) * kTileRows;
@@ -171,7 +171,7 @@ struct MatmulParts {
   }
 
   /// Returns where to sum a block. Blocks are summed in C if it is f32. Otherwise they are summed in the
-  /// tile's sums until the last block produces the bf16 C or, in the split form, for a whole segment.
+  /// tile's sums until the last block produces the narrow C or, in the split form, for a whole segment.
   TileOutput output(const Tile& tile, int64_t i, int64_t j, int64_t block) const {
     const bool split = plan.form == Form::kSplit, first = block % plan.segment == 0;
     const bool sums_in_c = args.c_type == DType::kF32 && !split;
@@ -183,13 +183,14 @@ struct MatmulParts {
     out.out = of_blocks;
     out.add = first && !(sums_in_c && args.accumulate) ? nullptr : of_blocks;
     if (!sums_in_c && !split && block == plan.blocks - 1) {
-      out.is_bf16 = true;
-      out.out = static_cast<uint16_t*>(args.c) + at;
+      out.type = args.c_type;
+      out.out = static_cast<char*>(args.c) + at * 2;
       out.ld = args.ldc;
     }
     if (block == 0 && args.bias != nullptr) {
-      out.bias_is_bf16 = args.bias_type == DType::kBf16;
-      out.bias = static_cast<const char*>(args.bias) + (tile.column + j) * (out.bias_is_bf16 ? 2 : 4);
+      out.bias_type = args.bias_type;
+      const int64_t bytes = args.bias_type == DType::kF32 ? 4 : 2;
+      out.bias = static_cast<const char*>(args.bias) + (tile.column + j) * bytes;
     }
     return out;
   }

@@ -70,8 +70,7 @@ struct MatmulPlan {
 };
 
 inline int words_hold(const Matmul& args) {
-  const bool bf16 = multiplies_bf16(args);
-  return bf16 ? Bf16Words::kPerWord : 1;
+  return product_type(args) == DType::kBf16 ? Bf16Words::kPerWord : 1;
 }
 
 /// Cycles per value of k, times 32 (one vector multiply-add per half cycle at 16 lanes), for the worker with
@@ -127,7 +126,7 @@ inline void cut_k(MatmulPlan& plan, int64_t k, int64_t per_word) {
 
 /// True if blocks need fp32 sums outside C.
 inline bool needs_sums(const MatmulPlan& plan, const Matmul& args) {
-  return args.c_type == DType::kBf16 && plan.blocks > 1;
+  return args.c_type != DType::kF32 && plan.blocks > 1;
 }
 
 /// Plans the split form, which is used for every long k and only then.

@@ -75,11 +75,9 @@ class SplitForm {
       const int lanes = static_cast<int>(smaller(kLanes, n - j));
       vf sum = args_.accumulate ? vload_n(wide + j, lanes) : vzero();
       for (int64_t s = 0; s < segments_; ++s) sum = vadd(sum, vload_n(sums + s * stride + j, lanes));
-      if (args_.c_type == DType::kBf16) {
-        Words::store_bf16(static_cast<uint16_t*>(args_.c) + at + j, sum, lanes);
-      } else {
-        vstore_n(wide + j, sum, lanes);
-      }
+      with_element(args_.c_type, [&](auto element) {
+        Words::Product::store_rest(static_cast<decltype(element)*>(args_.c) + at + j, sum, lanes);
+      });
     }
   }
 

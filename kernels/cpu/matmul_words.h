@@ -1,6 +1,7 @@
 // The words that make up packed panels of the matrix product: 32-bit words, one per (row or column, step of
 // k). A words type defines how many values of k one word holds, how words are read from memory, and how the
-// micro-kernel multiplies them. This is the fp32 type; the level's header names the file of Bf16Words.
+// micro-kernel multiplies them. This is the fp32 type; matmul_words_wide.h has the type of narrow values that
+// are widened, and the level's header names the file of Bf16Words.
 #pragma once
 
 #include HWS_SIMD
@@ -9,6 +10,8 @@ namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
 struct F32Words {
+  using Product =
+      F32Words;  ///< the type whose multiply_add and store are used: tiles are compiled for it once
   static constexpr int kPerWord = 1;
 
   /// Returns kLanes words along k, of which only nk values exist (the rest become 0).
@@ -23,12 +26,15 @@ struct F32Words {
   static HWS_INLINE vf multiply_add(vf a, vf b, vf sum) { return vfma(a, b, sum); }
 
   /// Stores a row of a tile, or n values of it, rounded to nearest even.
-  template <int kVectors>
-  static HWS_INLINE void store_bf16(uint16_t* p, const vf (&x)[kVectors]) {
+  template <class E, int kVectors>
+  static HWS_INLINE void store_row(E* p, const vf (&x)[kVectors]) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) vstore_bf16(p + v * kLanes, x[v]);
+    for (int v = 0; v < kVectors; ++v) store(p + v * kLanes, x[v]);
   }
-  static HWS_INLINE void store_bf16(uint16_t* p, vf x, int n) { vstore_bf16_n(p, x, n); }
+  template <class E>
+  static HWS_INLINE void store_rest(E* p, vf x, int n) {
+    store_n(p, x, n);
+  }
 };
 
 }  // namespace

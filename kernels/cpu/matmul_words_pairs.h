@@ -8,6 +8,7 @@ namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
 struct Bf16Words {
+  using Product = Bf16Words;
   static constexpr int kPerWord = 2;
 
   static HWS_INLINE vf along_k(const uint16_t* p) { return _mm512_castsi512_ps(_mm512_loadu_si512(p)); }
@@ -69,11 +70,21 @@ struct Bf16Words {
     return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
   }
 
-  static HWS_INLINE void store_bf16(uint16_t* p, const vf (&x)[2]) {
-    _mm512_storeu_ps(p, round_pair(x[0], x[1]));
+  template <class E>
+  static HWS_INLINE void store_row(E* p, const vf (&x)[2]) {
+    if constexpr (__is_same(E, uint16_t)) {
+      _mm512_storeu_ps(p, round_pair(x[0], x[1]));
+    } else {
+      F32Words::store_row(p, x);
+    }
   }
-  static HWS_INLINE void store_bf16(uint16_t* p, vf x, int n) {
-    _mm256_mask_storeu_epi16(p, first_lanes(n), (__m256i)_mm512_cvtneps_pbh(x));
+  template <class E>
+  static HWS_INLINE void store_rest(E* p, vf x, int n) {
+    if constexpr (__is_same(E, uint16_t)) {
+      _mm256_mask_storeu_epi16(p, first_lanes(n), (__m256i)_mm512_cvtneps_pbh(x));
+    } else {
+      F32Words::store_rest(p, x, n);
+    }
   }
 
  private:

@@ -95,7 +95,7 @@ void forward_vector(const NormForward& a, int64_t r, int64_t g) {
 template <class Y, class X, class W>
 void forward(const NormForward& a, Stream& stream) {
   const int64_t width = a.groups * a.d, grain = width < 8192 ? 8192 / width : 1;
-  const auto add_row = a.residual.branch_type == DType::kBf16 ? residual_row<uint16_t> : residual_row<float>;
+  const auto add_row = residual_row_of(a.residual.branch_type);
   parallel_ranges(stream, a.rows, grain, [&](int64_t begin, int64_t end) {
     RowMask mask;
     for (int64_t r = begin; r < end; ++r) {
@@ -107,14 +107,10 @@ void forward(const NormForward& a, Stream& stream) {
 
 template <class Y, class X>
 void forward_weights(const NormForward& a, Stream& stream) {
-  if (a.weight_type == DType::kBf16) return forward<Y, X, uint16_t>(a, stream);
+  if constexpr (!__is_same(Y, Half) && !__is_same(X, Half)) {  // halves come with weights of f32
+    if (a.weight_type == DType::kBf16) return forward<Y, X, uint16_t>(a, stream);
+  }
   forward<Y, X, float>(a, stream);
-}
-
-template <class Y>
-void forward_inputs(const NormForward& a, Stream& stream) {
-  if (a.x_type == DType::kBf16) return forward_weights<Y, uint16_t>(a, stream);
-  forward_weights<Y, float>(a, stream);
 }
 
 /// Number of rows in one block of the backward's sums.
@@ -130,11 +126,15 @@ inline int64_t padded(int64_t d) { return (d + 15) / 16 * 16; }
 template <class X>
 auto output_again(const NormBackward& a) -> void (*)(const NormBackward&, int64_t, int64_t) {
   using Args = NormBackward;
-  const bool narrow = a.weight_type == DType::kBf16;
+  using Output = void (*)(const Args&, int64_t, int64_t);
   if (a.y == nullptr) return nullptr;
-  if (a.y_type == DType::kBf16)
-    return narrow ? write_output<Args, uint16_t, X, uint16_t> : write_output<Args, uint16_t, X, float>;
-  return narrow ? write_output<Args, float, X, uint16_t> : write_output<Args, float, X, float>;
+  return with_element_beside<X>(a.y_type, [&](auto y) -> Output {
+    using Y = decltype(y);
+    if constexpr (!__is_same(Y, Half) && !__is_same(X, Half)) {
+      if (a.weight_type == DType::kBf16) return write_output<Args, Y, X, uint16_t>;
+    }
+    return write_output<Args, Y, X, float>;
+  });
 }
 
 /// Adds one row's terms to the block's sums and writes (or adds to) its dx. scale is weight_offset + weight.
@@ -193,16 +193,13 @@ void backward_blocks(const NormBackward& a, Stream& stream) {
   });
 }
 
-template <class DX, class DY>
-void backward_inputs(const NormBackward& a, Stream& stream) {
-  if (a.x_type == DType::kBf16) return backward_blocks<DX, DY, uint16_t>(a, stream);
-  backward_blocks<DX, DY, float>(a, stream);
-}
-
 template <class DX>
 void backward_gradients(const NormBackward& a, Stream& stream) {
-  if (a.dy_type == DType::kBf16) return backward_inputs<DX, uint16_t>(a, stream);
-  backward_inputs<DX, float>(a, stream);
+  with_element_beside<DX>(a.dy_type, [&](auto dy) {
+    using DY = decltype(dy);
+    with_element_beside<typename NarrowOf<DX, DY>::Type>(
+        a.x_type, [&](auto x) { backward_blocks<DX, DY, decltype(x)>(a, stream); });
+  });
 }
 
 /// out[j] (+)= sum over blocks of partial[block][j], in the order of the blocks.
@@ -222,8 +219,10 @@ int64_t norm_backward_workspace_bytes(const NormBackward& args, int32_t) {
 
 void norm_forward(const NormForward& args, Stream& stream) {
   if (args.rows <= 0 || args.groups <= 0 || args.d <= 0) return;
-  if (args.y_type == DType::kBf16) return forward_inputs<uint16_t>(args, stream);
-  forward_inputs<float>(args, stream);
+  with_element(args.y_type, [&](auto y) {
+    using Y = decltype(y);
+    with_element_beside<Y>(args.x_type, [&](auto x) { forward_weights<Y, decltype(x)>(args, stream); });
+  });
 }
 
 void norm_backward(const NormBackward& args, Stream& stream) {
@@ -235,11 +234,7 @@ void norm_backward(const NormBackward& args, Stream& stream) {
                                                   : static_cast<const float*>(a.weight)[j];
     scale[j] = a.weight_offset + w;
   }
-  if (a.dx_type == DType::kBf16) {
-    backward_gradients<uint16_t>(a, stream);
-  } else {
-    backward_gradients<float>(a, stream);
-  }
+  with_element(a.dx_type, [&](auto dx) { backward_gradients<decltype(dx)>(a, stream); });
   const float* partial = scale + padded(a.d);
   const int64_t blocks = blocks_of(a.rows), between = 2 * padded(a.d);
   parallel_ranges(stream, a.d, 16 * kLanes, [&](int64_t begin, int64_t end) {

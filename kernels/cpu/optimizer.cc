@@ -31,32 +31,35 @@ HWS_INLINE vf adamw_vector(const AdamW& a, const AdamWConstants& c, int64_t i) {
   return w;
 }
 
-template <bool kCopy>
+/// Copy is the type of the rounded copy, or float if there is none.
+template <class Copy>
 void adamw_range(const AdamW& a, int64_t begin, int64_t end) {
+  constexpr bool kCopy = !__is_same(Copy, float);
   const AdamWConstants c(a);
-  auto* copy = static_cast<uint16_t*>(a.copy);
+  auto* copy = static_cast<Copy*>(a.copy);
   int64_t i = begin;
   for (; i + kLanes <= end; i += kLanes) {
     const vf w = adamw_vector(a, c, i);
-    if constexpr (kCopy) vstore_bf16(copy + i, w);
+    if constexpr (kCopy) store(copy + i, w);
   }
   if (i == end) return;
   const int n = static_cast<int>(end - i);
   const vf w = adamw_vector(a, c, i, n);
-  if constexpr (kCopy) vstore_bf16_n(copy + i, w, n);
+  if constexpr (kCopy) store_n(copy + i, w, n);
 }
 
 /// Updates a range and stores the copy past the caches, a line at a time, as far as there are whole lines.
+template <class Copy>
 void adamw_range_streamed(const AdamW& a, int64_t begin, int64_t end) {
   const AdamWConstants c(a);
-  auto* copy = static_cast<uint16_t*>(a.copy);
+  auto* copy = static_cast<Copy*>(a.copy);
   int64_t i = begin;
   for (; i + 2 * kLanes <= end; i += 2 * kLanes) {
     const vf first = adamw_vector(a, c, i), second = adamw_vector(a, c, i + kLanes);
-    vstream_bf16(copy + i, first, second);
+    vstream(copy + i, first, second);
   }
   vstream_end();
-  adamw_range<true>(a, i, end);
+  adamw_range<Copy>(a, i, end);
 }
 
 /// True if the copy consists of whole cache lines, and so much state passes through the caches that the copy
@@ -65,17 +68,24 @@ inline bool streams_copy(const AdamW& a) {
   return a.n >= kStreamedElements && (reinterpret_cast<uintptr_t>(a.copy) & 63) == 0;
 }
 
+template <class Copy>
 void sgd_range(const Sgd& a, int64_t begin, int64_t end) {
   const SgdConstants c(a);
-  auto* copy = static_cast<uint16_t*>(a.copy);
+  auto* copy = static_cast<Copy*>(a.copy);
   for (int64_t i = begin; i < end; i += kLanes) {
     const int n = end - i < kLanes ? static_cast<int>(end - i) : kLanes;
     vf w = vload_n(a.weight + i, n), buf = c.has_momentum ? vload_n(a.buf + i, n) : vzero();
     sgd_step(c, vload_n(a.grad + i, n), w, buf);
     vstore_n(a.weight + i, w, n);
     if (c.has_momentum) vstore_n(a.buf + i, buf, n);
-    if (copy != nullptr) vstore_bf16_n(copy + i, w, n);
+    if constexpr (!__is_same(Copy, float)) store_n(copy + i, w, n);
   }
+}
+
+/// Returns the type of the rounded copy; f32 if there is none.
+template <class Args>
+DType copied_as(const Args& a) {
+  return a.copy != nullptr ? a.copy_type : DType::kF32;
 }
 
 }  // namespace
@@ -83,18 +93,17 @@ void sgd_range(const Sgd& a, int64_t begin, int64_t end) {
 void adamw(const AdamW& args, Stream& stream) {
   const bool streamed = args.copy != nullptr && streams_copy(args);
   parallel_ranges(stream, args.n, kGrain, [&](int64_t begin, int64_t end) {
-    if (streamed) {
-      adamw_range_streamed(args, begin, end);
-    } else if (args.copy != nullptr) {
-      adamw_range<true>(args, begin, end);
-    } else {
-      adamw_range<false>(args, begin, end);
-    }
+    with_element(copied_as(args), [&](auto element) {
+      using Copy = decltype(element);
+      streamed ? adamw_range_streamed<Copy>(args, begin, end) : adamw_range<Copy>(args, begin, end);
+    });
   });
 }
 
 void sgd(const Sgd& args, Stream& stream) {
-  parallel_ranges(stream, args.n, kGrain, [&](int64_t begin, int64_t end) { sgd_range(args, begin, end); });
+  parallel_ranges(stream, args.n, kGrain, [&](int64_t begin, int64_t end) {
+    with_element(copied_as(args), [&](auto element) { sgd_range<decltype(element)>(args, begin, end); });
+  });
 }
 
 }  // namespace hawser::kernels::HWS_LEVEL

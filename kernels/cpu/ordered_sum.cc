@@ -11,47 +11,28 @@ namespace {
 constexpr int64_t kGrain = 16384;
 constexpr int kDeepest = 31;  ///< levels of a tree over an int32_t of members
 
-HWS_INLINE vf through_bf16(vf x) {
-  uint16_t t[kLanes];
-  vstore_bf16(t, x);
-  return vload_bf16(t);
-}
-HWS_INLINE vf through_f16(vf x) {
-  uint16_t t[kLanes];
-  vstore_f16(t, x);
-  return vload_f16(t);
-}
-HWS_INLINE vf through(vf x, DType type) {
-  if (type == DType::kBf16) return through_bf16(x);
-  return type == DType::kF16 ? through_f16(x) : x;
+HWS_INLINE vf rounded_to(vf x, DType type) {
+  if (type == DType::kBf16) return through<uint16_t>(x);
+  return type == DType::kF16 ? through<Half>(x) : x;
 }
 
-// The vector of one addend, by its storage and the type to which it is rounded.
-struct F32 {
-  using Type = float;
-  static HWS_INLINE vf get(const Type* p) { return vload(p); }
-  static HWS_INLINE vf get_n(const Type* p, int n) { return vload_n(p, n); }
+/// The vector of one addend, by the types in which it is stored and to which it is rounded.
+template <class Stored, class Rounded = Stored>
+struct Addend {
+  using Type = Stored;
+  static HWS_INLINE vf get(const Type* p) { return rounded(load(p)); }
+  static HWS_INLINE vf get_n(const Type* p, int n) { return rounded(load_n(p, n)); }
+
+ private:
+  static HWS_INLINE vf rounded(vf x) {
+    if constexpr (__is_same(Stored, Rounded)) {
+      return x;
+    } else {
+      return through<Rounded>(x);
+    }
+  }
 };
-struct F32AsBf16 {
-  using Type = float;
-  static HWS_INLINE vf get(const Type* p) { return through_bf16(vload(p)); }
-  static HWS_INLINE vf get_n(const Type* p, int n) { return through_bf16(vload_n(p, n)); }
-};
-struct F32AsF16 {
-  using Type = float;
-  static HWS_INLINE vf get(const Type* p) { return through_f16(vload(p)); }
-  static HWS_INLINE vf get_n(const Type* p, int n) { return through_f16(vload_n(p, n)); }
-};
-struct Bf16 {
-  using Type = uint16_t;
-  static HWS_INLINE vf get(const Type* p) { return vload_bf16(p); }
-  static HWS_INLINE vf get_n(const Type* p, int n) { return vload_bf16_n(p, n); }
-};
-struct F16 {
-  using Type = uint16_t;
-  static HWS_INLINE vf get(const Type* p) { return vload_f16(p); }
-  static HWS_INLINE vf get_n(const Type* p, int n) { return vload_f16_n(p, n); }
-};
+using F32 = Addend<float>;
 
 /// kVectors complete vectors, or (kVectors = 1) the first `count` lanes of one.
 template <class A, int kVectors>
@@ -113,13 +94,13 @@ template <class A, int kVectors>
 HWS_INLINE void finish(const OrderedSum& args, const Block<A, kVectors>& sum, int64_t i, int count) {
   float* out = args.out + i;
   if (count < kVectors * kLanes) {
-    const vf total = through(sum.x[0], args.round_to);
+    const vf total = rounded_to(sum.x[0], args.round_to);
     vstore_n(out, args.accumulate ? vadd(vload_n(out, count), total) : total, count);
     return;
   }
 #pragma GCC unroll 8
   for (int v = 0; v < kVectors; ++v) {
-    const vf total = through(sum.x[v], args.round_to);
+    const vf total = rounded_to(sum.x[v], args.round_to);
     vstore(out + v * kLanes, args.accumulate ? vadd(vload(out + v * kLanes), total) : total);
   }
 }
@@ -183,21 +164,16 @@ void sum_addends(const OrderedSum& args, Stream& stream) {
 }  // namespace
 
 void ordered_sum(const OrderedSum& args, Stream& stream) {
-  if (args.in_type == DType::kBf16) {
-    sum_addends<Bf16>(args, stream);
-  } else if (args.in_type == DType::kF16) {
-    sum_addends<F16>(args, stream);
-  } else if (args.in_type == DType::kI8Block) {
-    sum_all_records<I8Codes>(args, stream);
-  } else if (args.in_type == DType::kI4Block) {
-    sum_all_records<I4Codes>(args, stream);
-  } else if (args.round_in == DType::kBf16) {
-    sum_addends<F32AsBf16>(args, stream);
-  } else if (args.round_in == DType::kF16) {
-    sum_addends<F32AsF16>(args, stream);
-  } else {
-    sum_addends<F32>(args, stream);
-  }
+  if (args.in_type == DType::kI8Block) return sum_all_records<I8Codes>(args, stream);
+  if (args.in_type == DType::kI4Block) return sum_all_records<I4Codes>(args, stream);
+  with_element(args.in_type, [&](auto stored) {
+    using Stored = decltype(stored);
+    if constexpr (__is_same(Stored, float)) {
+      with_element(args.round_in, [&](auto to) { sum_addends<Addend<float, decltype(to)>>(args, stream); });
+    } else {
+      sum_addends<Addend<Stored>>(args, stream);
+    }
+  });
 }
 
 }  // namespace hawser::kernels::HWS_LEVEL

@@ -70,11 +70,7 @@ void column_sum_typed(const ColumnSum& args, Stream& stream) {
 }  // namespace
 
 void column_sum(const ColumnSum& args, Stream& stream) {
-  if (args.type == DType::kBf16) {
-    column_sum_typed<uint16_t>(args, stream);
-  } else {
-    column_sum_typed<float>(args, stream);
-  }
+  with_element(args.type, [&](auto element) { column_sum_typed<decltype(element)>(args, stream); });
 }
 
 int64_t column_sum_workspace_bytes(const ColumnSum&, int32_t) { return 0; }

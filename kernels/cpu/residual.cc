@@ -37,15 +37,15 @@ void backward_row(const ResidualBackward& a, int64_t r, RowMask& mask) {
 }  // namespace
 
 void residual_forward(const ResidualForward& args, Stream& stream) {
-  const auto row = args.branch == nullptr             ? drop_row
-                   : args.branch_type == DType::kBf16 ? residual_row<uint16_t>
-                                                      : residual_row<float>;
+  const auto row = args.branch == nullptr ? drop_row : residual_row_of(args.branch_type);
   each_row(args.rows, args.d, stream, [&](int64_t r, RowMask& mask) { row(args, r, mask); });
 }
 
 void residual_backward(const ResidualBackward& args, Stream& stream) {
-  const auto row = args.branch_type == DType::kBf16 ? backward_row<uint16_t> : backward_row<float>;
-  each_row(args.rows, args.d, stream, [&](int64_t r, RowMask& mask) { row(args, r, mask); });
+  with_element(args.branch_type, [&](auto element) {
+    each_row(args.rows, args.d, stream,
+             [&](int64_t r, RowMask& mask) { backward_row<decltype(element)>(args, r, mask); });
+  });
 }
 
 }  // namespace hawser::kernels::HWS_LEVEL

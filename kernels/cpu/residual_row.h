@@ -45,5 +45,11 @@ void residual_row(const ResidualForward& a, int64_t r, RowMask& mask) {
   });
 }
 
+/// Returns the function for a branch of this type.
+inline auto residual_row_of(DType type) {
+  using Row = void (*)(const ResidualForward&, int64_t, RowMask&);
+  return with_element(type, [](auto element) -> Row { return residual_row<decltype(element)>; });
+}
+
 }  // namespace
 }  // namespace hawser::kernels::HWS_LEVEL

@@ -51,11 +51,7 @@ void rope_typed(const Rope& args, Stream& stream) {
 
 void rope(const Rope& args, Stream& stream) {
   if (args.interleaved) return baseline::rope_neighbours(args, stream);
-  if (args.type == DType::kBf16) {
-    rope_typed<uint16_t>(args, stream);
-  } else {
-    rope_typed<float>(args, stream);
-  }
+  with_element(args.type, [&](auto element) { rope_typed<decltype(element)>(args, stream); });
 }
 
 }  // namespace hawser::kernels::HWS_LEVEL

@@ -79,7 +79,7 @@ struct Rows {
 
 /// Returns x as an operand of products.
 __device__ __forceinline__ float operand(const AttentionShape& s, float x) {
-  return s.round_to_bf16 || s.type == DType::kBf16 ? rounded_to<bf16>(x) : x;
+  return product_type(s) == DType::kBf16 ? rounded_to<bf16>(x) : x;
 }
 
 /// Loads rows first.. of a head of `size` elements into a tile; p is the address of row `first`, and rows are
@@ -95,7 +95,7 @@ __device__ __forceinline__ void load_head(HeadTile<kRows, kHead>& tile, const T*
     float x[kWide];
     const int64_t count = first + row >= valid.begin && first + row < valid.end ? size - start : 0;
     load_some(x, p + row * stride + start, count, wide);
-    if (s.round_to_bf16) {
+    if (s.round_to == DType::kBf16) {
 #pragma unroll
       for (float& value : x) value = rounded_to<bf16>(value);
     }

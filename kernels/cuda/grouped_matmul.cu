@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kTileThreads) grouped_rows_kernel(const Groupe
   multiply_tile(sum, {at(m.a, m.a_type, begin * m.lda), m.a_type, true, m.lda, row0, rows},
                 {at(m.b, m.b_type, group * m.k * m.n), m.b_type, m.b_transposed, m.b_transposed ? m.k : m.n,
                  column0, m.n},
-                m.k, multiplies_bf16(m));
+                m.k, product_type(m) == DType::kBf16);
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
 #pragma unroll
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kTileThreads)
   float sum[kEach][kEach] = {};
   multiply_tile(sum, {at(m.a, m.a_type, begin * m.lda), m.a_type, false, m.lda, row0, m.k},
                 {at(m.b, m.b_type, begin * m.ldb), m.b_type, false, m.ldb, column0, m.n}, rows,
-                multiplies_bf16(m));
+                product_type(m) == DType::kBf16);
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
 #pragma unroll

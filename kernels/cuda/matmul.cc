@@ -73,8 +73,10 @@ MatmulWorkspace matmul_workspace(const Matmul& args) {
   MatmulWorkspace w;
   if (args.m <= 0 || args.n <= 0 || args.k <= 0) return w;
   const int64_t bf16_bytes = dtype_bytes(DType::kBf16);
-  if (multiplies_bf16(args) && args.a_type == DType::kF32) w.a_bytes = aligned(args.m * args.k * bf16_bytes);
-  if (multiplies_bf16(args) && args.b_type == DType::kF32) w.b_bytes = aligned(args.k * args.n * bf16_bytes);
+  if (product_type(args) == DType::kBf16 && args.a_type == DType::kF32)
+    w.a_bytes = aligned(args.m * args.k * bf16_bytes);
+  if (product_type(args) == DType::kBf16 && args.b_type == DType::kF32)
+    w.b_bytes = aligned(args.k * args.n * bf16_bytes);
   // cuBLASLt can only add a bias of the result's type.
   if (args.c_type == DType::kBf16 && args.bias_type == DType::kF32)
     w.bias_bytes = aligned(args.n * bf16_bytes);

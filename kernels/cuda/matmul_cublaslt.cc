@@ -47,7 +47,7 @@ bool epilogue_offered(const Matmul& m, bool gelu) {
 /// True if cuBLASLt supports this product (its table of types): a narrow result requires narrow operands, and
 /// a bias must have the result's type, to which only a wider one can be converted.
 bool offered(const Matmul& m, bool gelu) {
-  return (multiplies_bf16(m) || m.c_type == DType::kF32) &&
+  return (product_type(m) == DType::kBf16 || m.c_type == DType::kF32) &&
          (m.bias == nullptr || m.bias_type == m.c_type || m.bias_type == DType::kF32) &&
          epilogue_offered(m, gelu);
 }
@@ -89,7 +89,7 @@ ProductShape shape_of(const Matmul& m, const MatmulWorkspace& w) {
   s.ldb = w.b_bytes > 0 ? (m.b_transposed ? m.k : m.n) : m.ldb;
   s.ldc = m.ldc;
   s.library_bytes = w.library_bytes;
-  s.type = multiplies_bf16(m) ? cublaslt::kReal16BF : cublaslt::kReal32F;
+  s.type = product_type(m) == DType::kBf16 ? cublaslt::kReal16BF : cublaslt::kReal32F;
   s.c_type = data_type(m.c_type);
   s.a_alignment = alignment_of(w.a_bytes > 0 ? m.workspace : m.a);
   s.b_alignment = alignment_of(w.b_bytes > 0 ? m.workspace : m.b);

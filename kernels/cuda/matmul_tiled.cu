@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kTileThreads) matmul_kernel(const Matmul m, in
   const int ty = static_cast<int>(threadIdx.x) / kSide, tx = static_cast<int>(threadIdx.x) % kSide;
   float sum[kEach][kEach] = {};
   multiply_tile(sum, {m.a, m.a_type, !m.a_transposed, m.lda, row0, m.m},
-                {m.b, m.b_type, m.b_transposed, m.ldb, column0, m.n}, m.k, multiplies_bf16(m));
+                {m.b, m.b_type, m.b_transposed, m.ldb, column0, m.n}, m.k, product_type(m) == DType::kBf16);
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
 #pragma unroll

@@ -88,7 +88,7 @@ struct Combine {
       if (place < 0) continue;
       load<N>(x, a.x + place * a.d + j);
 #pragma unroll
-      for (int n = 0; n < N; ++n) sum[n] += a.round_to_bf16 ? rounded_to<bf16>(x[n]) : x[n];
+      for (int n = 0; n < N; ++n) sum[n] += a.round_to == DType::kBf16 ? rounded_to<bf16>(x[n]) : x[n];
     }
     if (a.accumulate) {
       load<N>(x, a.y + i);

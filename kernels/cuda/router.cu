@@ -135,11 +135,12 @@ __global__ void __launch_bounds__(kRouterThreads) backward_kernel(const RouterBa
     const float sum = sigmoid ? sum_over_experts(s, [&](int e) { return score[e]; }) : 1.0f;
     const float along =
         sigmoid ? sum_over_experts(s, [&](int e) { return counts[e] * score[e]; }) / sum : 0.0f;
-    each_expert(s, [&](int e) { dscore[e] += a.balance_scale * (counts[e] - along) / sum; });
+    const float scale = a.scaled(a.balance_scale);
+    each_expert(s, [&](int e) { dscore[e] += scale * (counts[e] - along) / sum; });
   }
   const float along = sigmoid ? 0.0f : sum_over_experts(s, [&](int e) { return dscore[e] * score[e]; });
   const float log_sum_exp = a.z_scale != 0 && sigmoid ? log_sum_exp_of(z, s) : known;
-  const float factor = 2 * a.z_scale * log_sum_exp;
+  const float factor = 2 * a.scaled(a.z_scale) * log_sum_exp;
   each_expert(s, [&](int e) {
     const float through = sigmoid ? dscore[e] * score[e] * (1.0f - score[e]) : score[e] * (dscore[e] - along);
     dz[e] = a.z_scale != 0 ? through + factor * expf(z[e] - log_sum_exp) : through;

@@ -16,12 +16,13 @@ namespace hawser::kernels {
 /// keys. score = scale * q·k; with softcap c > 0: c * tanh(score / c). Dropout applies to the probabilities
 /// after the softmax, by columns. scale > 0.
 ///
-/// Softmax and all sums are fp32. If products use bf16 values (as matrix products do under precision bf16),
+/// Softmax and all sums are fp32. If products use values of a narrow type (as matrix products do under
+/// precisions bf16 and fp16),
 /// their operands are first rounded to nearest even: q, k, v and the probabilities relative to the maximum so
 /// far; in the backward also dout and the gradients of the scores. The sum of probabilities, and so lse, uses
 /// unrounded probabilities.
 struct AttentionShape {
-  DType type = DType::kF32;  ///< type of q, k, v and dout, f32 or bf16
+  DType type = DType::kF32;  ///< type of q, k, v and dout, f32, bf16 or f16
   int64_t batch = 0, seq_q = 0, seq_k = 0, q_offset = 0, k_offset = 0;
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   int64_t value_dim = 0;  ///< elements of a head of v, o and dout; 0: head_dim
@@ -30,7 +31,7 @@ struct AttentionShape {
   int64_t kv_batch_rows = 0;  ///< rows between batches of k and v (= seq_k when dense)
   int64_t window = 0;
   float scale = 1.0f, softcap = 0.0f;
-  bool round_to_bf16 = false;  ///< use bf16 values in products even if `type` is f32
+  DType round_to = DType::kF32;  ///< use values of this type in products even if `type` is f32
   const int32_t* kv_begin = nullptr;
   /// A hint about kv_begin: each row of the batch is divided into documents, kv_begin is the start of the
   /// query's document, and the batch has at most this many documents. 0: unknown.
@@ -43,9 +44,9 @@ struct AttentionShape {
   constexpr int64_t larger_dim() const { return v_dim() > head_dim ? v_dim() : head_dim; }
 };
 
-/// True if products use bf16 values.
-static inline bool multiplies_bf16(const AttentionShape& s) {
-  return s.round_to_bf16 || s.type == DType::kBf16;
+/// Returns the type of the values that products use.
+static constexpr inline DType product_type(const AttentionShape& s) {
+  return s.type != DType::kF32 ? s.type : s.round_to;
 }
 
 /// Computes o[(b,t), h*v_dim() + j] and lse f32 [batch, heads, q_rows()] (natural log of the sum of exp of
@@ -58,7 +59,7 @@ struct AttentionForward {
   const void* k = nullptr;
   const void* v = nullptr;
   void* workspace = nullptr;  ///< attention_forward_workspace_bytes(args, workers)
-  bool f32_out = false;       ///< o is f32 even if s.type is bf16
+  bool f32_out = false;       ///< o is f32 even if s.type is narrow
   /// o (f32) and lse hold the result over other keys and become the result over both. With m the larger lse
   /// and w = exp(lse - m): o = (w1 o1 + w2 o2) / (w1 + w2), lse = m + log(w1 + w2) (Liu et al., Ring
   /// Attention, arXiv 2310.01889).
@@ -81,7 +82,7 @@ struct AttentionBackward {
   const void* k = nullptr;
   const void* v = nullptr;
   void* workspace = nullptr;   ///< attention_backward_workspace_bytes(args, workers)
-  bool f32_out = false;        ///< dq, dk, dv are f32 even if s.type is bf16; accumulation implies it
+  bool f32_out = false;        ///< dq, dk, dv are f32 even if s.type is narrow; accumulation implies it
   bool accumulate_q = false;   ///< add to dq, which is f32, instead of overwriting it
   bool accumulate_kv = false;  ///< likewise for dk and dv; the two flags are independent
   int64_t dq_stride = 0, dkv_stride = 0;  ///< elements between rows; 0: q_stride, kv_stride

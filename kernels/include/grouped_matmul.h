@@ -3,6 +3,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/stream.h"
+#include "kernels/include/matmul.h"
 
 namespace hawser::kernels {
 
@@ -23,12 +24,8 @@ struct GroupedMatmul {
   int64_t ldc = 0, lda = 0, ldb = 0;
   int64_t groups = 0, rows = 0, n = 0, k = 0;
   bool b_transposed = false, sums_rows = false, accumulate = false;
-  bool round_to_bf16 = false;
+  DType round_to = DType::kF32;
   void* workspace = nullptr;  ///< grouped_matmul_workspace_bytes(args), 64-byte aligned
 };
-
-static constexpr inline bool multiplies_bf16(const GroupedMatmul& m) {
-  return m.round_to_bf16 || m.a_type == DType::kBf16 || m.b_type == DType::kBf16;
-}
 
 }  // namespace hawser::kernels

@@ -13,12 +13,12 @@ enum class Epilogue : uint8_t { kNone, kGeluTanh, kGeluTanhGradient };
 
 /// c[m,n] = op(a)[m,k] · op(b)[k,n] (+ bias[n]) (+ c), accumulated in fp32 over k in ascending blocks; a long
 /// k is divided into sums of several blocks. The bounds of blocks depend only on k, so results depend neither
-/// on the thread count nor on m. Row-major; ld* are elements between stored rows. Types: a, b in {f32, bf16};
-/// c in {f32, bf16}. If a or b is bf16, the product is formed from bf16 values (an f32 operand is rounded to
-/// nearest even when packed); otherwise from f32.
+/// on the thread count nor on m. Row-major; ld* are elements between stored rows. Types: a, b
+/// and c are f32, bf16 or f16; a call has one narrow type. If a or b is narrow, the product is formed from
+/// values of that type (an f32 operand is rounded to nearest even when packed); otherwise from f32.
 ///   a: stored [m,k], or [k,m] when a_transposed.   b: stored [k,n], or [n,k] when b_transposed.
-///   bias: [n] of bias_type, or null; added once in fp32 before rounding to c_type. If c is bf16, a backend
-///         may round it to bf16 first.
+///   bias: [n] of bias_type, or null; added once in fp32 before rounding to c_type. If c is narrow, a
+///         backend may round it to c_type first.
 ///   accumulate: c += instead of c =; needs c_type f32.
 /// c must not overlap other arrays. m, n, k >= 0 (k == 0 gives bias or zero). No alignment is required.
 ///
@@ -40,16 +40,17 @@ struct Matmul {
   int64_t ldc = 0, lda = 0, ldb = 0;
   int64_t m = 0, n = 0, k = 0;
   bool a_transposed = false, b_transposed = false, accumulate = false;
-  bool round_to_bf16 = false;  ///< use bf16 values in the product even if both operands are f32
+  DType round_to = DType::kF32;  ///< use values of this type in the product even if both operands are f32
   Epilogue epilogue = Epilogue::kNone;
   void* aux = nullptr;
   float* bias_gradient = nullptr;
   void* workspace = nullptr;  ///< matmul_workspace_bytes(args), 64-byte aligned
 };
 
-/// True if `m` is a product of bf16 values.
-static constexpr inline bool multiplies_bf16(const Matmul& m) {
-  return m.round_to_bf16 || m.a_type == DType::kBf16 || m.b_type == DType::kBf16;
+/// Returns the type of the values that a Matmul or a GroupedMatmul multiplies.
+template <class Product>
+static constexpr inline DType product_type(const Product& m) {
+  return m.a_type != DType::kF32 ? m.a_type : m.b_type != DType::kF32 ? m.b_type : m.round_to;
 }
 
 }  // namespace hawser::kernels

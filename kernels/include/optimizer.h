@@ -10,7 +10,7 @@ namespace hawser::kernels {
 /// Scalars that change from step to step, read from an arena slot.
 struct OptimizerScalars {
   float lr = 0;
-  float grad_scale = 1;        ///< clip factor
+  float grad_scale = 1;        ///< clip factor, divided by the loss scale
   float bias_correction1 = 1;  ///< 1 - beta1^t
   float bias_correction2 = 1;  ///< 1 - beta2^t
   uint64_t step = 0;           ///< t; part of the key of stochastic rounding
@@ -18,8 +18,8 @@ struct OptimizerScalars {
 
 /// AdamW (Loshchilov and Hutter, arXiv 1711.05101), element-wise with explicit fma, IEEE division and square
 /// root: g = grad * grad_scale; m = beta1*m + (1-beta1)*g; v = beta2*v + (1-beta2)*g*g; w = w - lr *
-/// weight_decay * w - lr * (m / bc1) / (sqrt(v / bc2) + eps). weight: f32 [n] master, updated. copy: bf16 [n]
-/// rounded copy, or null. m, v: f32 [n].
+/// weight_decay * w - lr * (m / bc1) / (sqrt(v / bc2) + eps). weight: f32 [n] master, updated. copy: [n] of
+/// copy_type (bf16 or f16), rounded, or null. m, v: f32 [n].
 struct AdamW {
   float* weight = nullptr;
   void* copy = nullptr;
@@ -29,6 +29,7 @@ struct AdamW {
   const OptimizerScalars* scalars = nullptr;
   int64_t n = 0;
   float beta1 = 0.9f, beta2 = 0.999f, eps = 1e-8f, weight_decay = 0.0f;
+  DType copy_type = DType::kBf16;
 };
 
 /// SGD with momentum, as in PyTorch: g = grad * grad_scale + weight_decay * w; buf = momentum * buf + g; w -=
@@ -42,6 +43,7 @@ struct Sgd {
   int64_t n = 0;
   float momentum = 0.0f, weight_decay = 0.0f;
   bool nesterov = false;
+  DType copy_type = DType::kBf16;
 };
 
 /// AdamW on weight, m, v and grad in bf16 [n] each, without an fp32 copy. They are widened to f32 and updated

@@ -33,13 +33,14 @@ struct GatherRows {
 };
 
 /// y[row] (+)= the sum of x[place[row top_k + j]] over j, ascending, without dropped choices; f32. With
-/// round_to_bf16, each element of x is rounded first, as if it had been sent between ranks.
+/// `round_to`, each element of x is rounded first, as if it had been sent between ranks.
 struct CombineRows {
   float* y = nullptr;
   const float* x = nullptr;
   const int32_t* place = nullptr;
   int64_t rows = 0, top_k = 0, d = 0;
-  bool accumulate = false, round_to_bf16 = false;
+  bool accumulate = false;
+  DType round_to = DType::kF32;
 };
 
 }  // namespace hawser::kernels

@@ -92,7 +92,7 @@ struct RouterTally {
 
 /// Computes dlogits from the gradients of the weights; the choice of experts is constant. Adds the gradients
 /// of the balance loss (for each normalised score, balance_scale times the count of the expert in this row of
-/// the batch) and of z_scale (log-sum-exp)^2.
+/// the batch) and of z_scale (log-sum-exp)^2. Both are multiplied by *loss_scale, as dweights already is.
 struct RouterBackward {
   float* dlogits = nullptr;
   const float* logits = nullptr;
@@ -104,7 +104,10 @@ struct RouterBackward {
   const float* statistics = nullptr;  ///< statistics of complete rows; null if balance_scale is 0
   int64_t seq = 0, first_row = 0;
   float balance_scale = 0, z_scale = 0;
+  const float* loss_scale = nullptr;  ///< null: 1
   RouterShape shape;
+
+  constexpr float scaled(float factor) const { return loss_scale != nullptr ? factor * *loss_scale : factor; }
 };
 
 /// bias[i] += rate sign(mean load - load of expert first + i), i < count (Wang et al., arXiv:2408.15664).

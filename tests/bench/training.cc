@@ -2,7 +2,7 @@
 // Prints the median tokens per second, the share of this machine's limit (measured in the same run),
 // anonymous memory divided by the plan's, and another trainer's speed if its command is given.
 //
-//   bench_training [--preset gpt2-124m] [--rows 4] [--tokens 64] [--precision fp32|bf16] [--threads 2]
+//   bench_training [--preset gpt2-124m] [--rows 4] [--tokens 64] [--precision fp32|bf16|fp16] [--threads 2]
 //   [--steps 10]
 //                  [--adapter stored|nf4] [--peer 'COMMAND']
 //

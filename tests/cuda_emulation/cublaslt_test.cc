@@ -136,7 +136,7 @@ TEST_F(CublasLtProducts, RoundOperandsToBf16) {
   for (float& x : small.a) x = 1.001953125f;  // rounds to one
   LibraryStream stream;
   Matmul m = small.args();
-  m.round_to_bf16 = true;
+  m.round_to = DType::kBf16;
   small.workspace.resize(static_cast<size_t>(kernels::cuda::matmul_workspace_bytes(m, 1)));
   m.workspace = small.workspace.data();
   kernels::cuda::matmul(m, stream);

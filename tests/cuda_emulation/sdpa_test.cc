@@ -63,7 +63,7 @@ TEST(SdpaShapes, AreOfBf16Alone) {
   s.q_stride = s.kv_stride = 48, s.o_stride = 16;
   SdpaShape out;
   EXPECT_TRUE(kernels::cuda::sdpa_shape(s, true, &out));
-  s.round_to_bf16 = true;
+  s.round_to = DType::kBf16;
   s.type = DType::kF32;
   EXPECT_FALSE(kernels::cuda::sdpa_shape(s, true, &out));
 }

@@ -47,7 +47,7 @@ TEST(TableWorkspaces, BeginWhereLibrariesWantThem) {
   m.c = c.data(), m.a = a.data(), m.b = b.data();
   m.m = 4, m.n = m.ldb = m.ldc = 6, m.k = m.lda = 8;
   for (const bool round : {false, true}) {
-    m.round_to_bf16 = round;
+    m.round_to = round ? DType::kBf16 : DType::kF32;
     const auto bytes = static_cast<size_t>(cuda_kernels().matmul_workspace_bytes(m, 1));
     for (const size_t before : {0, 64, 128, 192}) {
       SCOPED_TRACE(before);

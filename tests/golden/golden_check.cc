@@ -2,7 +2,7 @@
 // the C API alone: import, logits, gradients under their Hugging Face names, the training steps, export.
 // Prints error over tolerance per tensor.
 //
-//   golden_check DIR [--precision fp32|bf16] [--device cpu|cuda] [--config FILE] [--max-isa LEVEL]
+//   golden_check DIR [--precision fp32|bf16|fp16] [--device cpu|cuda] [--config FILE] [--max-isa LEVEL]
 //                [--set POINTER=VALUE]...
 //
 // FILE is a file of DIR to read in place of its config.json (such as config.v4.json). LEVEL is a cpu.max_isa
@@ -122,6 +122,8 @@ std::string engine_config(const Arguments& arguments, const std::string& model, 
         {"clip_norm", 1.0}}},
       {"schedule", {{"kind", "constant"}, {"warmup_steps", 0}}},
   };
+  // Steps must not overflow, because the case has every step. Few targets have large gradients.
+  if (arguments.precision == "fp16") config["loss_scale"]["fixed"] = 256;
   if (!arguments.max_isa.empty()) config["cpu"]["max_isa"] = arguments.max_isa;
   if (!arguments.adapter.empty()) config["adapter"]["from"] = arguments.adapter;
   for (const auto& [pointer, value] : arguments.set.items())
@@ -278,7 +280,7 @@ std::vector<std::string> levels_of(const std::string& max_isa) {
 int usage(const std::string& problem) {
   std::fprintf(stderr,
                "golden_check: %s\n"
-               "usage: golden_check DIR [--precision fp32|bf16] [--device cpu|cuda] [--config FILE] "
+               "usage: golden_check DIR [--precision fp32|bf16|fp16] [--device cpu|cuda] [--config FILE] "
                "[--max-isa LEVEL] [--set POINTER=VALUE]...\n",
                problem.c_str());
   return 2;
@@ -310,8 +312,8 @@ int main_with(int argc, char** argv) {
     }
   }
   if (arguments.folder.empty()) return usage("which folder?");
-  if (arguments.precision != "fp32" && arguments.precision != "bf16") {
-    return usage("--precision is fp32 or bf16, not " + arguments.precision);
+  if (arguments.precision != "fp32" && arguments.precision != "bf16" && arguments.precision != "fp16") {
+    return usage("--precision is fp32, bf16 or fp16, not " + arguments.precision);
   }
   try {
     bool passed = true;

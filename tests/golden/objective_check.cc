@@ -2,7 +2,7 @@
 // C API alone: hws_engine_logprobs, the objective computed here, hws_engine_backward_with. Prints error over
 // tolerance per tensor.
 //
-//   objective_check DIR [--precision fp32|bf16] [--own] [--set POINTER=VALUE]...
+//   objective_check DIR [--precision fp32|bf16|fp16] [--own] [--set POINTER=VALUE]...
 //
 // --own: the library computes the objective (/objective) from pairs that are pushed with the reference's
 // log-probabilities.
@@ -98,6 +98,7 @@ std::string config_of(const Arguments& arguments, const std::string& model, cons
                    {"weight_decay", 0.1},
                    {"clip_norm", 1.0}}},
                  {"schedule", {{"kind", "constant"}, {"warmup_steps", 0}}}};
+  if (arguments.precision == "fp16") config["loss_scale"]["fixed"] = 256;  // no step may overflow
   if (fs::exists(arguments.folder + "/adapter"))
     config["adapter"] = {{"from", arguments.folder + "/adapter"}};
   if (!objective.empty()) config["objective"] = {{"kind", kind_of(objective)}};
@@ -353,7 +354,7 @@ bool run(const Arguments& arguments) {
 
 int usage(const std::string& problem) {
   std::fprintf(stderr,
-               "objective_check: %s\nusage: objective_check DIR [--precision fp32|bf16] [--own] [--set "
+               "objective_check: %s\nusage: objective_check DIR [--precision fp32|bf16|fp16] [--own] [--set "
                "POINTER=VALUE]...\n",
                problem.c_str());
   return 2;
@@ -364,7 +365,7 @@ int main_with(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
     const size_t equals = value.find('=');
-    if (word == "--precision" && (value == "fp32" || value == "bf16")) {
+    if (word == "--precision" && (value == "fp32" || value == "bf16" || value == "fp16")) {
       arguments.precision = value, ++i;
     } else if (word == "--own") {
       arguments.own = true;

@@ -47,7 +47,7 @@ std::vector<Cell> all_cells(int64_t most_ranks) {
       if (world % replicate != 0 || world > most_ranks) continue;
       for (const int64_t accumulation : {1, 2, 3})
         for (const Layout& layout : layouts_of(replicate, world / replicate, accumulation))
-          for (const char* precision : {"fp32", "bf16", "bf16_pure"})
+          for (const char* precision : {"fp32", "bf16", "bf16_pure", "fp16"})
             for (const char* optimizer : {"adamw", "sgd"})
               for (const bool tied : {true, false}) {
                 Cell cell;
@@ -90,7 +90,7 @@ constexpr ModelAxes kModelAxes[] = {
 void add_cells(const ModelAxes& axes, Layout layout, std::vector<Cell>* cells) {
   layout.tp = axes.tp, layout.cp = axes.cp, layout.cp_mode = axes.mode;
   layout.sequence_parallel = axes.sequence_parallel;
-  for (const char* precision : {"fp32", "bf16", "bf16_pure"})
+  for (const char* precision : {"fp32", "bf16", "bf16_pure", "fp16"})
     for (const bool like_gpt2 : {true, false}) {
       Cell cell;
       Problem& p = cell.problem;

@@ -88,6 +88,7 @@ std::string layout_config(const Problem& p, const Layout& layout) {
   if (!p.algorithm_cache.empty()) json["cuda"]["algorithm_cache"] = p.algorithm_cache;
   if (!p.deterministic) json["deterministic"] = false;
   json["precision"] = p.precision;
+  if (p.precision == "fp16") json["loss_scale"]["initial"] = p.loss_scale;
   json["model"] = {{"vocab_size", kVocabulary}, {"context", 24},      {"layers", p.layers},
                    {"width", p.width},          {"heads", p.heads},   {"kv_heads", p.kv_heads},
                    {"norm", "layer_norm"},      {"mlp", "gelu_tanh"}, {"mlp_width", p.mlp_width},

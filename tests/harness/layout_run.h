@@ -48,6 +48,8 @@ struct Problem {
   std::string algorithm_cache;
   bool deterministic = true;
   std::string precision = "fp32";
+  /// The initial loss scale of precision fp16. Batches have few targets, so gradients are large.
+  double loss_scale = 64;
   std::string optimizer = "adamw";
   bool tied = true;
   int64_t layers = 2;

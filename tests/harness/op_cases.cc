@@ -71,7 +71,20 @@ Operand in_out(std::string name, DType type, int64_t n, uint32_t seed, double sp
   return operand;
 }
 
-std::string type_word(DType type) { return type == DType::kBf16 ? "bf16" : "f32"; }
+std::string type_word(DType type) {
+  return type == DType::kBf16 ? "bf16" : type == DType::kF16 ? "f16" : "f32";
+}
+
+namespace {
+
+/// True if the row needs halves that only the CPU has: CUDA converts and sums them, and does nothing else.
+bool computes_with_halves(const OpCase& c) {
+  if (c.op == "convert" || c.op == "ordered_sum" || c.op == "gather_rows") return false;
+  return std::any_of(c.operands.begin(), c.operands.end(),
+                     [](const Operand& operand) { return operand.type == DType::kF16; });
+}
+
+}  // namespace
 
 const std::vector<OpCase>& op_cases() {
   static const std::vector<OpCase> all = [] {
@@ -92,6 +105,7 @@ const std::vector<OpCase>& op_cases() {
     add_nf4_cases(cases);
     add_block_cases(cases);
     add_magnitude_cases(cases);
+    for (OpCase& c : cases) c.cpu_only = c.cpu_only || computes_with_halves(c);
     return cases;
   }();
   return all;

@@ -58,7 +58,8 @@ struct OpCase {
   std::function<void(const FastCall&)> fast;
   std::function<void(RealOperands& values)> reference;  ///< reads inputs, writes outputs, in operand order
   bool narrow = false;  ///< only for tables with narrow_logits and epilogues (CUDA)
-  bool wide = false;    ///< not for CUDA, whose heads have at most 256 elements
+  /// Not for CUDA, whose heads have at most 256 elements, and which has no precision fp16.
+  bool cpu_only = false;
   /// The shape is large to reach a form of the CPU's kernels, or more of its tiles. The emulated GPU computes
   /// all shapes in tiles of 64, so smaller rows test the same there in much less time.
   bool for_cpu_tiles = false;
@@ -98,7 +99,7 @@ Operand in_out(std::string name, DType type, int64_t n, uint32_t seed, double sp
 Operand whole_numbers(std::string name, std::vector<double> value, Role role = Role::kInput,
                       DType type = DType::kI32);
 
-/// Returns "f32" or "bf16", for names of rows.
+/// Returns "f32", "bf16" or "f16", for names of rows.
 std::string type_word(DType type);
 
 // Each family of ops adds its rows (op_cases_*.cc).

@@ -102,7 +102,7 @@ GradientCase gradient_case(const Problem& p) {
 void add_activation_cases(std::vector<OpCase>& cases) {
   using namespace op_cases_activation;
   for (const Problem& p : problems()) {
-    for (const DType type : {DType::kF32, DType::kBf16}) {
+    for (const DType type : {DType::kF32, DType::kBf16, DType::kF16}) {
       cases.push_back(forward_case(p, type));
       cases.push_back(backward_case(p, type, false));
       cases.push_back(backward_case(p, type, true));

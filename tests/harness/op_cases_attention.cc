@@ -30,7 +30,7 @@ Bound bind(const Problem& problem, const Numbers& numbers) {
   Bound bound;
   AttentionShape& s = bound.s = problem.s;
   s.type = numbers.type;
-  s.round_to_bf16 = numbers.round_to_bf16;
+  s.round_to = numbers.round_to;
   const int64_t q_width = s.heads * s.head_dim, o_width = s.heads * s.v_dim();
   if (problem.cache) {
     s.q_stride = q_width + 3;
@@ -188,7 +188,8 @@ OpCase forward_case(const Problem& problem, const Numbers& numbers) {
   const Places at = places(problem);
   OpCase c = {"attention_forward", problem.name + "/" + numbers.word(), sources(problem, numbers, bound),
               nullptr, nullptr};
-  c.wide = s.larger_dim() > 256, c.for_cpu_tiles = problem.for_cpu_tiles;
+  c.cpu_only = s.larger_dim() > 256 || numbers.product() == DType::kF16,
+  c.for_cpu_tiles = problem.for_cpu_tiles;
   const size_t o = c.operands.size();
   c.operands.push_back(output("o", type, bound.q_rows() * s.o_stride, numbers.forward_tolerance()));
   c.operands.push_back(output("lse", DType::kF32, s.batch * s.heads * s.seq_q));
@@ -218,7 +219,8 @@ OpCase backward_case(const Problem& problem, const Numbers& numbers) {
   const Places at = places(problem);
   OpCase c = {"attention_backward", problem.name + "/" + numbers.word(), sources(problem, numbers, bound),
               nullptr, nullptr};
-  c.wide = s.larger_dim() > 256, c.for_cpu_tiles = problem.for_cpu_tiles;
+  c.cpu_only = s.larger_dim() > 256 || numbers.product() == DType::kF16,
+  c.for_cpu_tiles = problem.for_cpu_tiles;
   c.operands.push_back(multiplied(input("dout", type, bound.q_rows() * s.o_stride, 4), numbers));
   c.operands.push_back(input("o", type, bound.q_rows() * s.o_stride, 0, 0.0));
   c.operands.push_back(input("lse", DType::kF32, s.batch * s.heads * s.seq_q, 0, 0.0));

@@ -115,7 +115,7 @@ Bound bind(const Piece& piece, const Numbers& numbers) {
   Bound bound;
   AttentionShape& s = bound.s = piece.s;
   s.type = numbers.type;
-  s.round_to_bf16 = numbers.round_to_bf16;
+  s.round_to = numbers.round_to;
   const int64_t o_width = s.heads * s.v_dim();
   s.q_stride = s.heads * s.head_dim + 3;
   s.kv_stride = s.kv_heads * s.larger_dim() + 5;
@@ -187,7 +187,7 @@ OpCase forward_case(const Piece& piece, const Numbers& numbers) {
   const AttentionShape s = bound.s;
   OpCase c = {"attention_forward", "cache_piece_" + piece.name + "/" + numbers.word(),
               sources(piece, numbers, bound, true), nullptr, nullptr};
-  c.wide = s.larger_dim() > 256;
+  c.cpu_only = s.larger_dim() > 256 || numbers.product() == DType::kF16;
   const bool f32 = piece.f32_out || piece.combine;
   c.operands.push_back(output("o", f32 ? DType::kF32 : numbers.type, bound.q_rows() * s.o_stride,
                               numbers.forward_tolerance()));
@@ -235,7 +235,7 @@ OpCase backward_case(const Piece& piece, const Numbers& numbers) {
   const AttentionShape s = bound.s;
   OpCase c = {"attention_backward", "cache_piece_" + piece.name + "/" + numbers.word(),
               sources(piece, numbers, bound, false), nullptr, nullptr};
-  c.wide = s.larger_dim() > 256;
+  c.cpu_only = s.larger_dim() > 256 || numbers.product() == DType::kF16;
   push_saved(c, bound, numbers);
   const bool to_q = piece.combine || piece.only_q, to_kv = piece.combine || piece.only_kv;
   const bool f32 = piece.f32_out || to_q || to_kv;

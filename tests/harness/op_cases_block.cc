@@ -75,7 +75,7 @@ OpCase encode_case(int64_t n, DType type, DType x_type, bool spoilt) {
   OpCase c = {"block_encode", named(n, type, x_type, spoilt), {}, nullptr, nullptr};
   std::vector<double> x = awkward_numbers(n, x_type, static_cast<uint32_t>(n));
   if (spoilt) spoil(x);
-  if (x_type == DType::kBf16)
+  if (x_type != DType::kF32)
     for (double& v : x) v = rounded(v, x_type);
   c.operands = {{"x", Role::kInput, x_type, x, 0}, records("records", type, x, Role::kOutput)};
   c.fast = [=](const FastCall& call) {
@@ -136,7 +136,7 @@ OpCase sum_case(OrderedSum a, const char* name) {
 void add_block_cases(std::vector<OpCase>& cases) {
   using namespace op_cases_block;
   for (const DType type : {DType::kI8Block, DType::kI4Block}) {
-    for (const DType other : {DType::kF32, DType::kBf16})
+    for (const DType other : {DType::kF32, DType::kBf16, DType::kF16})
       for (const int64_t n : {1, 31, 64, 129, 20011})
         for (const bool spoilt : {false, true}) {
           if (spoilt && n < 64) continue;

@@ -47,7 +47,7 @@ void round(std::vector<double>& values, DType type) {
 
 /// Rounds operands 0 and 1 as the product does.
 void round_factors(RealOperands& v, const Matmul& x) {
-  const DType form = multiplies_bf16(x) ? DType::kBf16 : DType::kF32;
+  const DType form = product_type(x);
   round(v[0], form);
   round(v[1], form);
 }
@@ -72,7 +72,7 @@ OpCase gelu_case(const Problem& p) {
                 input("bias", DType::kF32, p.n, 3), output("aux", p.type, p.m * p.n, 1e-5),
                 output("c", p.type, p.m * p.n, tolerance(p.type))};
   round(c.operands[2].value, p.type);  // the form in which any backend may add it
-  if (multiplies_bf16(x))
+  if (product_type(x) != DType::kF32)
     for (const size_t result : {3, 4})
       c.operands[result].on_tensor_cores = tensor_core_tolerance(p.k, p.extra && p.type == DType::kBf16);
   c.fast = [=](const FastCall& to) {
@@ -126,7 +126,7 @@ OpCase bias_gradient_case(const Problem& p) {
   };
   c.operands = {input("a", p.a_type, a_size(x), 1), input("b", p.type, b_size(x), 2),
                 result("c", p.m * p.n, 3), result("bias_gradient", p.m, 4)};
-  if (multiplies_bf16(x)) {
+  if (product_type(x) != DType::kF32) {
     round(c.operands[0].value, DType::kBf16);  // because a backend may sum the rounded values
     c.operands[2].on_tensor_cores = tensor_core_tolerance(p.k, false);
   }

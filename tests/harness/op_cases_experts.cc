@@ -124,10 +124,11 @@ OpCase gather_case(int64_t rows, int64_t top_k, int64_t d, DType type, bool all 
   return c;
 }
 
-OpCase combine_case(int64_t rows, int64_t top_k, int64_t d, bool accumulate, bool rounds) {
+OpCase combine_case(int64_t rows, int64_t top_k, int64_t d, bool accumulate, DType round_to) {
   OpCase c = {"combine_rows",
               std::to_string(rows) + "x" + std::to_string(top_k) + "x" + std::to_string(d) +
-                  (accumulate ? "/added" : "") + (rounds ? "/rounded" : ""),
+                  (accumulate ? "/added" : "") +
+                  (round_to != DType::kF32 ? "/to_" + type_word(round_to) : ""),
               {},
               nullptr,
               nullptr};
@@ -139,7 +140,7 @@ OpCase combine_case(int64_t rows, int64_t top_k, int64_t d, bool accumulate, boo
                 accumulate ? in_out("y", DType::kF32, rows * d, 2) : output("y", DType::kF32, rows * d)};
   c.fast = [=](const FastCall& call) {
     call.table.combine_rows(
-        {call.as<float>(2), call.as<float>(0), call.as<int32_t>(1), rows, top_k, d, accumulate, rounds},
+        {call.as<float>(2), call.as<float>(0), call.as<int32_t>(1), rows, top_k, d, accumulate, round_to},
         call.stream);
   };
   c.reference = [=](RealOperands& x) {
@@ -149,7 +150,7 @@ OpCase combine_case(int64_t rows, int64_t top_k, int64_t d, bool accumulate, boo
         const auto at = static_cast<int64_t>(x[1][static_cast<size_t>(i / d * top_k + j)]);
         if (at < 0) continue;
         const double addend = x[0][static_cast<size_t>(at * d + i % d)];
-        sum += rounds ? rounded(addend, DType::kBf16) : addend;
+        sum += rounded(addend, round_to);
       }
       x[2][static_cast<size_t>(i)] = sum;
     }
@@ -160,7 +161,7 @@ OpCase combine_case(int64_t rows, int64_t top_k, int64_t d, bool accumulate, boo
 /// Computes one product for each expert, in double.
 void grouped_reference(const GroupedMatmul& m, const Load& load, const std::vector<double>& a,
                        const std::vector<double>& b, std::vector<double>* c) {
-  const auto value = [&](double x) { return multiplies_bf16(m) ? rounded(x, DType::kBf16) : x; };
+  const auto value = [&](double x) { return rounded(x, product_type(m)); };
   int64_t row = 0;
   for (int64_t g = 0; g < m.groups; ++g) {
     const int64_t end = row + load.rows[static_cast<size_t>(g)], size = m.k * m.n;
@@ -355,14 +356,16 @@ void add_expert_cases(std::vector<OpCase>& cases) {
     for (const int64_t d : {1, 37, 256}) {
       cases.push_back(gather_case(rows, top_k, d, DType::kF32));
       cases.push_back(gather_case(rows, top_k, d, DType::kBf16));
+      cases.push_back(gather_case(rows, top_k, d, DType::kF16));
       cases.push_back(gather_case(rows, top_k, d, DType::kF32, true));
-      cases.push_back(combine_case(rows, top_k, d, d == 37, false));
-      cases.push_back(combine_case(rows, top_k, d, d == 256, true));
+      cases.push_back(combine_case(rows, top_k, d, d == 37, DType::kF32));
+      for (const DType type : {DType::kBf16, DType::kF16})
+        cases.push_back(combine_case(rows, top_k, d, d == 256, type));
     }
   }
   for (const Load& load : loads()) {
     for (const auto& [n, k] : {std::pair<int64_t, int64_t>{1, 1}, {37, 19}, {64, 130}}) {
-      for (const DType type : {DType::kF32, DType::kBf16}) {
+      for (const DType type : {DType::kF32, DType::kBf16, DType::kF16}) {
         cases.push_back(grouped_case(load, {.n = n, .k = k, .b_transposed = true}, type, type, type));
         cases.push_back(grouped_case(load, {.n = n, .k = k, .accumulate = true}, type, type, DType::kF32));
         cases.push_back(
@@ -373,7 +376,7 @@ void add_expert_cases(std::vector<OpCase>& cases) {
     }
   }
   for (const Gated& p : activations()) {
-    for (const DType type : {DType::kF32, DType::kBf16}) {
+    for (const DType type : {DType::kF32, DType::kBf16, DType::kF16}) {
       cases.push_back(activation_forward_case(p, type));
       cases.push_back(activation_backward_case(p, type));
     }

@@ -67,7 +67,7 @@ OpCase backward_case(LatentShape s, DType type) {
 
 void add_latent_cases(std::vector<OpCase>& cases) {
   using namespace op_cases_latent;
-  for (const DType type : {DType::kF32, DType::kBf16}) {
+  for (const DType type : {DType::kF32, DType::kBf16, DType::kF16}) {
     for (const LatentShape& s :
          {latent_shape(5, 3, 7, 4, 5, 3), latent_shape(1, 1, 1, 2, 1, 0), latent_shape(70, 4, 32, 16, 24, 16),
           latent_shape(300, 2, 128, 64, 128, 0)}) {

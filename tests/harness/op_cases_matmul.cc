@@ -61,17 +61,18 @@ int64_t a_size(const Problem& p, const Matmul& x) { return (p.a_transposed ? p.k
 int64_t b_size(const Problem& p, const Matmul& x) { return (p.b_transposed ? p.n : p.k) * x.ldb; }
 
 OpCase product_case(const Problem& p, DType a_type, DType b_type, DType c_type, DType bias_type,
-                    bool round_to_bf16 = false) {
+                    DType round_to = DType::kF32) {
   Matmul x = args_of(p, a_type, b_type, c_type);
-  x.round_to_bf16 = round_to_bf16;
+  x.round_to = round_to;
   x.bias_type = bias_type;
   OpCase c = {"matmul",
               name_of(p) + "/" + type_word(a_type) + "_" + type_word(b_type) + "_" + type_word(c_type) +
-                  (round_to_bf16 ? "_rounded" : "") +
+                  (round_to != DType::kF32 ? "_to_" + type_word(round_to) : "") +
                   (bias_type != c_type ? "_bias_" + type_word(bias_type) : ""),
               {},
               nullptr,
               nullptr};
+  c.cpu_only = product_type(x) == DType::kF16;
   c.for_cpu_tiles = p.m >= 200;  // the row-wise form
   c.operands = {
       input("a", a_type, a_size(p, x), 1), input("b", b_type, b_size(p, x), 2),
@@ -80,8 +81,8 @@ OpCase product_case(const Problem& p, DType a_type, DType b_type, DType c_type, 
   for (double& value : c.operands[2].value)
     value = rounded(value, c_type);  // the form in which any backend
                                      // may add it
-  if (multiplies_bf16(x))
-    c.operands[3].on_tensor_cores = tensor_core_tolerance(p.k, p.bias && c_type == DType::kBf16);
+  if (product_type(x) != DType::kF32)
+    c.operands[3].on_tensor_cores = tensor_core_tolerance(p.k, p.bias && c_type != DType::kF32);
   c.fast = [=](const FastCall& call) {
     Matmul args = x;
     args.a = call.data[0];
@@ -91,7 +92,7 @@ OpCase product_case(const Problem& p, DType a_type, DType b_type, DType c_type, 
     args.workspace = call.workspace(call.table.matmul_workspace_bytes(args, call.stream.num_workers));
     call.table.matmul(args, call.stream);
   };
-  const DType form = multiplies_bf16(x) ? DType::kBf16 : DType::kF32;
+  const DType form = product_type(x);
   c.reference = [=](RealOperands& v) {
     for (const size_t operand : {0, 1}) {
       for (double& value : v[operand]) value = rounded(value, form);
@@ -125,26 +126,33 @@ GradientCase gradient_case(const Problem& p) {
 
 void add_matmul_cases(std::vector<OpCase>& cases) {
   using namespace op_cases_matmul;
-  const DType f32 = DType::kF32, bf16 = DType::kBf16;
+  const DType f32 = DType::kF32, bf16 = DType::kBf16, f16 = DType::kF16;
   for (const Problem& p : problems()) {
-    cases.push_back(product_case(p, f32, f32, f32, f32, true));
-    for (const auto& [a, b] : {std::pair{f32, f32}, {bf16, bf16}, {f32, bf16}, {bf16, f32}}) {
-      cases.push_back(product_case(p, a, b, f32, f32));
-      if (!p.accumulate) cases.push_back(product_case(p, a, b, bf16, bf16));
+    cases.push_back(product_case(p, f32, f32, f32, f32));
+    for (const DType narrow : {bf16, f16}) {
+      cases.push_back(product_case(p, f32, f32, f32, f32, narrow));
+      if (!p.accumulate) cases.push_back(product_case(p, f32, f32, narrow, narrow));
+      for (const auto& [a, b] : {std::pair{narrow, narrow}, {f32, narrow}, {narrow, f32}}) {
+        cases.push_back(product_case(p, a, b, f32, f32));
+        if (!p.accumulate) cases.push_back(product_case(p, a, b, narrow, narrow));
+      }
+      if (p.bias && !p.accumulate) cases.push_back(product_case(p, narrow, narrow, narrow, f32));
     }
-    if (p.bias && !p.accumulate) cases.push_back(product_case(p, bf16, bf16, bf16, f32));
   }
   // These use the row-wise form although op(b) is large, for up to two workers.
   cases.push_back(product_case({200, 100, 2305, false, true, false, true}, f32, bf16, f32, f32));
-  cases.push_back(product_case({200, 99, 2303, true, false, true, false}, f32, f32, f32, f32, true));
+  cases.push_back(product_case({200, 99, 2303, true, false, true, false}, f32, f32, f32, f32, bf16));
   // These need sums of several blocks outside a narrow C, of several column tiles: in the row-wise and in the
   // column-wise form. (The shared form needs more rows: matmul_test.)
   cases.push_back(product_case({290, 130, 780, false, true, false, true}, bf16, bf16, bf16, f32));
   cases.push_back(product_case({40, 260, 780, false, false, false, false}, f32, bf16, bf16, f32));
+  cases.push_back(product_case({290, 130, 780, false, true, false, true}, f16, f16, f16, f32));
+  cases.push_back(product_case({40, 260, 780, false, false, false, false}, f32, f16, f16, f32));
   // These have a long k, which is summed in segments.
   cases.push_back(product_case({6, 20, 12003, false, true, true, true}, f32, f32, f32, f32));
   cases.push_back(product_case({3, 40, 24001, true, false, true, false}, f32, bf16, f32, f32));
   cases.push_back(product_case({5, 20, 24100, false, false, false, true}, f32, bf16, bf16, f32));
+  cases.push_back(product_case({5, 20, 24100, false, false, false, true}, f32, f16, f16, f32));
 }
 
 void add_matmul_gradients(std::vector<GradientCase>& cases) {

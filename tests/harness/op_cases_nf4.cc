@@ -73,13 +73,13 @@ OpCase decode_case(int64_t n, DType type, DType y_type, const Share& share = {})
 
 void add_nf4_cases(std::vector<OpCase>& cases) {
   using namespace op_cases_nf4;
-  for (const DType y_type : {DType::kF32, DType::kBf16})
+  for (const DType y_type : {DType::kF32, DType::kBf16, DType::kF16})
     for (const DType type : {DType::kF32, DType::kBf16, DType::kF16})
       for (const int64_t n : {1, 63, 129, 16500}) cases.push_back(decode_case(n, type, y_type));
   // Rows that begin within a group of records, the middle part of each row, and one absmax in f32 for each
   // record.
   for (const Share& share : {Share{"/rows", 200}, Share{"/columns", 3, 2, 7}, Share{"/f32", 5, 3, 4, 0}})
-    for (const DType y_type : {DType::kF32, DType::kBf16})
+    for (const DType y_type : {DType::kF32, DType::kBf16, DType::kF16})
       cases.push_back(decode_case(40000, DType::kBf16, y_type, share));
 }
 

@@ -269,12 +269,24 @@ void add_norm_cases(std::vector<OpCase>& cases) {
       cases.push_back(backward_case(p, types, false, true));
     }
   }
+  for (const Problem& p : problems()) {  // halves come with weights of f32
+    for (int bits = 1; bits < 4; ++bits) {
+      const auto type = [&](int bit) { return (bits >> bit & 1) != 0 ? DType::kF16 : DType::kF32; };
+      const std::array<DType, 3> types = {type(0), type(1), DType::kF32};
+      cases.push_back(forward_case(p, types, false));
+      if (types[kX] == types[kY]) cases.push_back(forward_case(p, types, true));
+      for (const bool first : {false, true})
+        for (const bool second : {false, true})
+          if (!first || !second) cases.push_back(backward_case(p, types, first, second));
+    }
+  }
   for (const SumProblem& p : sum_problems()) {
     for (const DType branch : {DType::kF32, DType::kBf16}) {
       cases.push_back(sum_case(p, branch, DType::kF32, DType::kF32));
       cases.push_back(sum_case(p, branch, DType::kBf16, DType::kF32));
       cases.push_back(sum_case(p, branch, DType::kBf16, DType::kBf16));
     }
+    cases.push_back(sum_case(p, DType::kF16, DType::kF16, DType::kF32));
   }
 }
 

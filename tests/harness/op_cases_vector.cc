@@ -149,15 +149,17 @@ OpCase scaled_case(int64_t n, DType to, bool accumulate) {
 constexpr OptimizerScalars kScalars = {
     .lr = 0.01f, .grad_scale = 0.5f, .bias_correction1 = 0.271f, .bias_correction2 = 0.0029955f};
 
-OpCase adamw_case(int64_t n, bool copy, float weight_decay) {
+OpCase adamw_case(int64_t n, bool copy, float weight_decay, DType copy_type = DType::kBf16) {
   AdamW a;
   a.scalars = &kScalars;
   a.n = n;
   a.weight_decay = weight_decay;
-  OpCase c = {"adamw", std::to_string(n) + (copy ? "_copy" : ""), {}, nullptr, nullptr};
+  a.copy_type = copy_type;
+  OpCase c = {
+      "adamw", std::to_string(n) + (copy ? "_copy_" + type_word(copy_type) : ""), {}, nullptr, nullptr};
   c.operands = {in_out("weight", DType::kF32, n, 1, 1.0, 1e-6), in_out("m", DType::kF32, n, 2, 0.1, 1e-6),
                 in_out("v", DType::kF32, n, 3, 0.1, 1e-6), input("grad", DType::kF32, n, 4),
-                output("copy", DType::kBf16, n, 1e-6)};
+                output("copy", copy_type, n, 1e-6)};
   for (double& v : c.operands[2].value) v = std::abs(v);
   c.fast = [=](const FastCall& call) {
     AdamW args = a;
@@ -177,22 +179,23 @@ OpCase adamw_case(int64_t n, bool copy, float weight_decay) {
   return c;
 }
 
-OpCase sgd_case(int64_t n, float momentum, bool nesterov, bool copy) {
+OpCase sgd_case(int64_t n, float momentum, bool nesterov, bool copy, DType copy_type = DType::kBf16) {
   Sgd a;
   a.scalars = &kScalars;
   a.n = n;
   a.momentum = momentum;
   a.nesterov = nesterov;
   a.weight_decay = 0.1f;
+  a.copy_type = copy_type;
   OpCase c = {"sgd",
               std::to_string(n) + (momentum > 0 ? "_momentum" : "") + (nesterov ? "_nesterov" : "") +
-                  (copy ? "_copy" : ""),
+                  (copy ? "_copy_" + type_word(copy_type) : ""),
               {},
               nullptr,
               nullptr};
   c.operands = {in_out("weight", DType::kF32, n, 1, 1.0, 1e-6),
                 momentum > 0 ? in_out("buf", DType::kF32, n, 2, 1.0, 1e-6) : output("buf", DType::kF32, n),
-                input("grad", DType::kF32, n, 4), output("copy", DType::kBf16, n, 1e-6)};
+                input("grad", DType::kF32, n, 4), output("copy", copy_type, n, 1e-6)};
   c.fast = [=](const FastCall& call) {
     Sgd args = a;
     args.weight = call.as<float>(0);
@@ -215,7 +218,7 @@ OpCase sgd_case(int64_t n, float momentum, bool nesterov, bool copy) {
 
 void add_vector_cases(std::vector<OpCase>& cases) {
   using namespace op_cases_vector;
-  for (const DType type : {DType::kF32, DType::kBf16}) {
+  for (const DType type : {DType::kF32, DType::kBf16, DType::kF16}) {
     for (const bool accumulate : {false, true}) {
       cases.push_back(column_sum_case(1, 1, type, accumulate));
       cases.push_back(column_sum_case(333, 77, type, accumulate));
@@ -236,6 +239,8 @@ void add_vector_cases(std::vector<OpCase>& cases) {
       cases.push_back(sgd_case(n, 0.0f, false, copy));
       cases.push_back(sgd_case(n, 0.9f, copy, copy));
     }
+    cases.push_back(adamw_case(n, true, 0.1f, DType::kF16));
+    cases.push_back(sgd_case(n, 0.9f, true, true, DType::kF16));
   }
   cases.push_back(sum_of_squares_case(1, DType::kBf16));
   cases.push_back(sum_of_squares_case(4159, DType::kBf16));

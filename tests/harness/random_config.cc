@@ -246,7 +246,8 @@ bool may_quantize(const Json& config) {
 Json config(uint64_t seed, uint64_t attempt) {
   Draw d(seed, attempt);
   Json c = {{"seed", seed}, {"cpu", {{"threads", 1}}}};
-  c["precision"] = d.one_of({"fp32", "fp32", "bf16", "bf16_pure"});
+  c["precision"] = d.one_of({"fp32", "fp32", "bf16", "bf16_pure", "fp16"});
+  if (c["precision"] == "fp16") c["loss_scale"]["initial"] = 64;  // the few targets have large gradients
   c["mesh"] = mesh(&d);
   const int64_t pp = degree(c["mesh"], "pp");
   int64_t chunks = 1;

@@ -123,15 +123,18 @@ void expect_operand_close(const Operand& operand, double tolerance, const std::v
     ++finite;
   }
   const double scale = finite > 0 ? std::sqrt(square / static_cast<double>(finite)) : 0;
-  // Half a unit in the last place of a bf16 is at most 2^-8 of it.
-  const double storage = operand.type == DType::kBf16 && tolerance > 0 ? 1.0 / 256 : 0;
+  // Half a unit in the last place of a bf16 is at most 2^-8 of it; that of a half is at most 2^-11 of it or,
+  // if it is subnormal, 2^-25.
+  const bool bf16 = operand.type == DType::kBf16, half = operand.type == DType::kF16;
+  const double storage = tolerance == 0 ? 0 : bf16 ? 1.0 / 256 : half ? 1.0 / 2048 : 0;
+  const double least = tolerance > 0 && half ? 0x1p-25 : 0;
   double worst = -1, worst_got = 0;
   size_t worst_at = 0;
   for (size_t i = 0; i < want.size(); ++i) {
     const double got =
         get_value(operand.type, bytes.data() + i * static_cast<size_t>(dtype_bytes(operand.type)));
     if (got == want[i] || (std::isnan(want[i]) && std::isnan(got))) continue;
-    const double allowed = tolerance * (std::abs(want[i]) + scale) + storage * std::abs(want[i]);
+    const double allowed = tolerance * (std::abs(want[i]) + scale) + storage * std::abs(want[i]) + least;
     double error = std::abs(got - want[i]) / (allowed + 1e-300);
     if (std::isnan(error)) error = INFINITY;
     if (error > worst) {
@@ -200,7 +203,7 @@ void expect_close(const OpCase& c, const std::vector<std::vector<char>>& got, co
 std::vector<const OpCase*> cases_of(const std::string& op, bool cuda) {
   std::vector<const OpCase*> found;
   for (const OpCase& c : op_cases()) {
-    if (c.op == op && !(cuda ? c.wide : c.narrow)) found.push_back(&c);
+    if (c.op == op && !(cuda ? c.cpu_only : c.narrow)) found.push_back(&c);
   }
   return found;
 }

@@ -242,7 +242,7 @@ TEST(AttentionPieces, GiveTheWholeWithEverything) {
 /// Probabilities are rounded relative to another maximum, so results differ by rounding.
 TEST(AttentionPieces, GiveTheWholeInBf16Products) {
   Rows rows(1, kSequence, 2, 1, 32);
-  rows.s.round_to_bf16 = true;
+  rows.s.round_to = DType::kBf16;
   expect_pieces_give_the_whole(rows, 0.01, 0.02);
 }
 
@@ -272,7 +272,7 @@ TEST(AttentionPieces, ThatNobodySeesChangeNoBit) {
     for (const AttentionShape& s : empty_pieces(rows.s, far)) {
       for (const bool bf16 : {false, true}) {
         AttentionForward f = rows.forward();
-        f.s = s, f.s.round_to_bf16 = bf16, f.merge = true;
+        f.s = s, f.s.round_to = bf16 ? DType::kBf16 : DType::kF32, f.merge = true;
         run(f, *table);
         AttentionBackward b = rows.backward();
         b.s = f.s, b.accumulate_q = b.accumulate_kv = true;
@@ -342,7 +342,7 @@ TEST(AttentionPieces, OfWholeRowsGiveTheBitsOfWholeRows) {
       Rows whole(2, 700, 2, 1, 20);
       whole.divide_into_documents(450);
       whole.s.window = 333;
-      whole.s.round_to_bf16 = bf16;
+      whole.s.round_to = bf16 ? DType::kBf16 : DType::kF32;
       Rows same = whole;
       for (int32_t& begin : same.kv_begin) begin += 1237;
       same.s.q_offset = same.s.k_offset = 1237;

@@ -134,7 +134,7 @@ TEST(Attention, ScoresMayJumpByMoreThanAnExponentHolds) {
   std::vector<double> o(2400), lse(300);
   attention_forward_reference(s, o.data(), lse.data(), qd.data(), kd.data(), vd.data());
   for (const bool bf16 : {false, true}) {
-    s.round_to_bf16 = bf16;
+    s.round_to = bf16 ? DType::kBf16 : DType::kF32;
     for (const KernelTable* table : testing::kernel_tables()) {
       const Result r = forward(s, q.data(), k.data(), v.data(), *table);
       for (size_t i = 0; i < o.size(); ++i) ASSERT_NEAR(r.o[i], o[i], bf16 ? 2e-2 : 1e-5) << table->name << i;

@@ -91,7 +91,7 @@ class Problem {
     s.q_stride = s.kv_stride = 3 * width;
     s.o_stride = width;
     s.scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
-    s.round_to_bf16 = bf16;
+    s.round_to = bf16 ? DType::kBf16 : DType::kF32;
     s.dropout = {dropout, 7, samples_.data()};
     qkv_ = normals(rows * 3 * width, 1), dout_ = normals(rows * width, 2);
     dqkv_ = floats(rows * 3 * width), o_ = floats(rows * width), lse_ = floats(rows * kHeads);

@@ -267,7 +267,7 @@ TEST(Matmul, FewerRowsOrAShorterSumNeverNeedMoreWorkspace) {
             for (size_t i = 0; i < std::size(kSizes); ++i) {
               Matmul x;
               x.m = m, x.n = n, x.k = kSizes[i];
-              x.b_transposed = forward, x.a_transposed = !forward, x.round_to_bf16 = true;
+              x.b_transposed = forward, x.a_transposed = !forward, x.round_to = DType::kBf16;
               const int64_t bytes = table->matmul_workspace_bytes(x, workers);
               ASSERT_GE(bytes, before) << table->name << " " << m << " x " << n << " x " << x.k;
               ASSERT_GE(bytes, at_every_k[i]) << table->name << " " << m << " x " << n << " x " << x.k;

@@ -72,7 +72,7 @@ TEST(ContextParallel, BesideTensorAndDataParallelRanks) {
 TEST(ContextParallel, EveryStageGivesTheSameBits) {
   for (const Problem& base : problems())
     for (const char* mode : kModes)
-      for (const char* precision : {"fp32", "bf16", "bf16_pure"}) {
+      for (const char* precision : {"fp32", "bf16", "bf16_pure", "fp16"}) {
         Problem problem = base;
         problem.precision = precision, problem.optimizer = "adamw";
         Layout ddp;

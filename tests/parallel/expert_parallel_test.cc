@@ -115,7 +115,7 @@ TEST(ExpertParallel, NarrowActivationsGiveTheSameBitsForEveryDegree) {
 
 TEST(ExpertParallel, EveryStageGivesTheBitsOfDdp) {
   for (const Problem& base : rotated(problems(), 2))
-    for (const char* precision : {"fp32", "bf16", "bf16_pure"})
+    for (const char* precision : {"fp32", "bf16", "bf16_pure", "fp16"})
       for (const int64_t stage : {1, 2, 3}) {
         Problem problem = base;
         problem.precision = precision;

@@ -72,6 +72,16 @@ TEST(LayoutMatrix, InBf16Pure) {
   }
 }
 
+TEST(LayoutMatrix, InFp16) {
+  for (const bool tied : {true, false}) {
+    Problem p;
+    p.precision = "fp16", p.tied = tied, p.frozen = !tied, p.like_gpt2 = tied;
+    expect_equal(p, 3, 2, "per_micro_batch", 2);
+    p.optimizer = "sgd";
+    expect_equal(p, 2, 2, "per_step", 2);
+  }
+}
+
 TEST(LayoutMatrix, HybridShardsSumLikeDdpWithItsSumGroup) {
   for (const char* precision : {"fp32", "bf16_pure"}) {
     for (const char* reduce : {"per_step", "per_micro_batch"}) {

@@ -43,7 +43,7 @@ std::vector<Problem> problems() {
 
 TEST(Mixture, EveryStageGivesTheBitsOfDdp) {
   for (const Problem& base : problems())
-    for (const char* precision : {"fp32", "bf16", "bf16_pure"})
+    for (const char* precision : {"fp32", "bf16", "bf16_pure", "fp16"})
       for (const char* reduce : {"per_step", "per_micro_batch"}) {
         Problem problem = base;
         problem.precision = precision;

@@ -70,7 +70,7 @@ TEST(TensorParallel, BesideDataParallelRanks) {
 
 TEST(TensorParallel, EveryStageGivesTheSameBits) {
   for (const Problem& base : problems())
-    for (const char* precision : {"fp32", "bf16", "bf16_pure"}) {
+    for (const char* precision : {"fp32", "bf16", "bf16_pure", "fp16"}) {
       Problem problem = base;
       problem.precision = precision, problem.optimizer = "adamw";
       for (const char* reduce : {"per_step", "per_micro_batch"}) {

@@ -37,7 +37,7 @@ TEST(MeshResume, AnyMeshLoadsWhatAnyOtherSaved) {
   const testing::ScratchFolder folder;
   const std::string tokens = testing::write_tokens(folder, 20000);
   std::atomic<bool> cancel{false};
-  for (const char* precision : {"fp32", "bf16", "bf16_pure"})
+  for (const char* precision : {"fp32", "bf16", "bf16_pure", "fp16"})
     for (size_t from = 0; from < std::size(kMeshes); ++from) {
       const auto saved = trainer_on(kMeshes[from], tokens, precision, &cancel);
       for (int step = 0; step < 2; ++step) saved->train_step();

@@ -38,6 +38,20 @@ TEST(RunState, AnOlderVersionsDecayStays) {
   EXPECT_THROW((void)train::run_state_from_json(newer), Error);
 }
 
+/// Runs of other precisions write none, so an older Hawser reads their checkpoints. It refuses others by
+/// name.
+TEST(RunState, KeepsALossScaleIfThereIsOne) {
+  train::RunState s;
+  EXPECT_EQ(train::to_json(s).find("loss_scale"), std::string::npos);
+  EXPECT_FALSE(train::run_state_from_json(train::to_json(s)).loss_scale.has_value());
+  s.loss_scale = optim::LossScaleState{8192, 17, 1};
+  EXPECT_EQ(train::run_state_from_json(train::to_json(s)).loss_scale, s.loss_scale);
+  for (const double scale : {0.0, -2.0, 3.0, 1e300}) {
+    s.loss_scale = optim::LossScaleState{scale};
+    EXPECT_THROW((void)train::run_state_from_json(train::to_json(s)), Error) << scale;
+  }
+}
+
 TEST(RunState, DamageIsAnErrorThatNamesTheKey) {
   const auto message = [](const std::string& text) -> std::string {
     try {

@@ -13,7 +13,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char* kOutcomes[] = {"accepted", "skipped_non_finite", "skipped_outlier", "discarded"};
+constexpr const char* kOutcomes[] = {"accepted", "skipped_non_finite", "skipped_outlier", "discarded",
+                                     "pending",  "skipped_overflow"};
 
 double number(const ordered_json& row, const char* key) {
   if (!row.contains(key) || !row[key].is_number()) return std::numeric_limits<double>::quiet_NaN();

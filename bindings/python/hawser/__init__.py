@@ -55,6 +55,7 @@ from .records import (
     PENDING,
     SKIPPED_NON_FINITE,
     SKIPPED_OUTLIER,
+    SKIPPED_OVERFLOW,
     Evaluation,
     Progress,
     Sizes,
@@ -73,6 +74,6 @@ __all__ = [
     "Forked", "Generation", "import_checkpoint", "inspect_checkpoint", "Internal", "InvalidArgument", "Io",
     "latest_checkpoint", "library_info", "measure_device", "NotFound", "Numeric", "Operation", "OutOfMemory",
     "OutOfRange", "PENDING", "Permission", "Plan", "prepare", "presets", "preview", "Progress", "read_env", "set_interrupt", "set_progress", "Sizes",
-    "SKIPPED_NON_FINITE", "SKIPPED_OUTLIER", "SourceBatch", "StepResult", "Steps", "TensorView", "Timeout",
+    "SKIPPED_NON_FINITE", "SKIPPED_OUTLIER", "SKIPPED_OVERFLOW", "SourceBatch", "StepResult", "Steps", "TensorView", "Timeout",
     "Tokenizer", "TrainRecord", "Transport", "Unavailable", "Unimplemented", "Unknown", "verify_checkpoint",
 ]

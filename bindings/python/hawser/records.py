@@ -11,6 +11,7 @@ SKIPPED_NON_FINITE = _native.HWS_STEP_SKIPPED_NON_FINITE
 SKIPPED_OUTLIER = _native.HWS_STEP_SKIPPED_OUTLIER
 DISCARDED = _native.HWS_STEP_DISCARDED
 PENDING = _native.HWS_STEP_PENDING
+SKIPPED_OVERFLOW = _native.HWS_STEP_SKIPPED_OVERFLOW
 
 _PHASES = {
     _native.HWS_PHASE_IDLE: "idle",
@@ -27,6 +28,7 @@ _OUTCOMES = {
     SKIPPED_OUTLIER: "SKIPPED_OUTLIER",
     DISCARDED: "DISCARDED",
     PENDING: "PENDING",
+    SKIPPED_OVERFLOW: "SKIPPED_OVERFLOW",
 }
 
 
@@ -40,7 +42,8 @@ def _shown(record: StepResult | TrainRecord) -> str:
 class StepResult(NamedTuple):
     """The result of one optimizer step.
 
-    outcome: ACCEPTED, SKIPPED_NON_FINITE or SKIPPED_OUTLIER (only the data cursor moved), DISCARDED, or PENDING.
+    outcome: ACCEPTED; SKIPPED_NON_FINITE, SKIPPED_OUTLIER or SKIPPED_OVERFLOW (only the data cursor
+        moved); DISCARDED; or PENDING.
     step: number of the step, from 1; skipped and discarded steps count.
     loss: mean over the unmasked targets of the global batch, in nats.
     grad_norm: norm of the gradients of all distinct parameters, before clipping.

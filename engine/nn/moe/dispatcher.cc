@@ -54,7 +54,7 @@ void Dispatcher::combine(const Context& ctx, const Routes& routes, float* y, con
   c.place = routes.place;
   c.rows = ctx.rows(), c.top_k = top_k_, c.d = width_;
   c.accumulate = accumulate;
-  c.round_to_bf16 = ctx.type == DType::kBf16;
+  c.round_to = ctx.type;
   ctx.kernels->combine_rows(c, *ctx.stream);
 }
 

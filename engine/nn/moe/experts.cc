@@ -33,7 +33,7 @@ kernels::GroupedMatmul Experts::product(const Context& ctx, const ExpertRows& ro
   m.offsets = rows.offsets;
   m.a_type = m.b_type = ctx.type;
   m.groups = experts_, m.rows = rows.count;
-  m.round_to_bf16 = ctx.type == DType::kBf16;
+  m.round_to = ctx.type;
   return m;
 }
 

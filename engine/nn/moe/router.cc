@@ -73,6 +73,7 @@ void Router::backward_input(const Context& ctx, const RouterSaved& saved, float*
   r.statistics = losses.statistics;
   r.seq = ctx.seq, r.first_row = ctx.first_row;
   r.balance_scale = losses.balance_scale, r.z_scale = losses.z_scale;
+  r.loss_scale = ctx.loss_scale;
   r.shape = shape(ctx);
   ctx.kernels->router_backward(r, *ctx.stream);
   kernels::Matmul m;  // dx += dlogits W

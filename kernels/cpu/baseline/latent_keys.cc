@@ -62,11 +62,10 @@ void latent_keys_backward(const LatentKeysBackward& args, Stream& stream) {
         of.copy(args.d_up, up, args.dk, keys + h * s.key_head(), s.own);
         of.copy(args.d_up, up + s.own, args.dv, keys + h * s.value, s.value);
       }
-      if (s.type == DType::kBf16)
-        sum_heads(s, static_cast<uint16_t*>(args.d_shared) + shared,
-                  static_cast<const uint16_t*>(args.dk) + keys);
-      else
-        sum_heads(s, static_cast<float*>(args.d_shared) + shared, static_cast<const float*>(args.dk) + keys);
+      with_element(s.type, [&](auto element) {
+        using E = decltype(element);
+        sum_heads(s, static_cast<E*>(args.d_shared) + shared, static_cast<const E*>(args.dk) + keys);
+      });
     }
   });
 }

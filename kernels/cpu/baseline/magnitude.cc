@@ -12,9 +12,6 @@ constexpr int64_t kColumns = 64;    // columns whose factors are computed at a t
 constexpr int64_t kRowBlock = 128;  // rows whose sum is computed before it is added to the total
 constexpr int64_t kGrain = 16384;   // approximate number of elements in a task
 
-float widened(float x) { return x; }
-float widened(uint16_t x) { return bf16_to_f32(x); }
-
 /// The sum of squares of a row, added in the order that the header defines.
 template <class T>
 float square(const RowSquares& a, int64_t row) {
@@ -22,7 +19,7 @@ float square(const RowSquares& a, int64_t row) {
   const float* const ba = a.ba + row * a.n;
   double sum[kSquareLanes] = {};
   const auto add = [&](int64_t i, int lane) {
-    const float v = widened(w[i]) + a.scale * ba[i];
+    const float v = load_scalar(w + i) + a.scale * ba[i];
     sum[lane] += static_cast<double>(v) * static_cast<double>(v);
   };
   int64_t i = 0;
@@ -38,7 +35,7 @@ float square(const RowSquares& a, int64_t row) {
 void norms(float* n_of, const Magnitudes& by, int64_t first, int64_t n) {
   for (int64_t j = 0; j < n; ++j) {
     const float norm = __builtin_sqrtf(by.squares[first + j]);
-    n_of[j] = by.type == DType::kBf16 ? bf16_to_f32(f32_to_bf16(norm)) : norm;
+    n_of[j] = with_element(by.type, [&](auto element) { return through_scalar<decltype(element)>(norm); });
   }
 }
 
@@ -46,8 +43,9 @@ void norms(float* n_of, const Magnitudes& by, int64_t first, int64_t n) {
 void factors(float* factor, const Magnitudes& by, int64_t first, int64_t n) {
   norms(factor, by, first, n);
   for (int64_t j = 0; j < n; ++j) {
-    const float m = by.type == DType::kBf16 ? bf16_to_f32(static_cast<const uint16_t*>(by.m)[first + j])
-                                            : static_cast<const float*>(by.m)[first + j];
+    const float m = with_element(by.type, [&](auto element) {
+      return load_scalar(static_cast<const decltype(element)*>(by.m) + first + j);
+    });
     factor[j] = factor[j] == 0 ? 1.0f : m / factor[j];
   }
 }
@@ -104,23 +102,26 @@ void row_squares(const RowSquares& args, Stream& stream) {
   const int64_t grain = args.n < kGrain ? kGrain / (args.n > 0 ? args.n : 1) : 1;
   parallel_ranges(stream, args.rows, grain, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r)
-      args.squares[r] = args.type == DType::kBf16 ? square<uint16_t>(args, r) : square<float>(args, r);
+      args.squares[r] =
+          with_element(args.type, [&](auto element) { return square<decltype(element)>(args, r); });
   });
 }
 
 void scale_columns(const ScaleColumns& args, Stream& stream) {
   if (args.n <= 0) return;
-  const bool to_bf16 = args.y_type == DType::kBf16, from_bf16 = args.x_type == DType::kBf16;
   parallel_ranges(stream, args.rows, args.n < kGrain ? kGrain / args.n : 1, [&](int64_t begin, int64_t end) {
-    if (from_bf16) return scale_rows<uint16_t, uint16_t>(args, begin, end);
-    to_bf16 ? scale_rows<uint16_t, float>(args, begin, end) : scale_rows<float, float>(args, begin, end);
+    with_element(args.y_type, [&](auto y) {
+      using Y = decltype(y);
+      args.x_type == DType::kF32 ? scale_rows<Y, float>(args, begin, end)
+                                 : scale_rows<Y, Y>(args, begin, end);
+    });
   });
 }
 
 void column_dot(const ColumnDot& args, Stream& stream) {
   parallel_ranges(stream, args.n, kColumns, [&](int64_t begin, int64_t end) {
-    args.dy_type == DType::kBf16 ? dot_columns<uint16_t>(args, begin, end - begin)
-                                 : dot_columns<float>(args, begin, end - begin);
+    with_element(args.dy_type,
+                 [&](auto element) { dot_columns<decltype(element)>(args, begin, end - begin); });
   });
 }
 

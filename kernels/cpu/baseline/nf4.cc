@@ -12,15 +12,11 @@ constexpr int64_t kGrain = 512;  // records in a task
 
 /// Returns x rounded to `type`.
 float rounded(float x, DType type) {
-  if (type == DType::kBf16) return bf16_to_f32(f32_to_bf16(x));
-  return type == DType::kF16 ? f16_to_f32(f32_to_f16(x)) : x;
+  return with_element(type, [&](auto element) { return through_scalar<decltype(element)>(x); });
 }
 
 /// Returns the integer that is stored in the bits of a scale.
 int64_t whole(float bits) { return __builtin_bit_cast(int32_t, bits); }
-
-void put(float* y, float x) { *y = x; }
-void put(uint16_t* y, float x) { *y = f32_to_bf16(x); }
 
 template <class T>
 void decode(const Nf4Decode& a, int64_t begin, int64_t end) {
@@ -37,7 +33,7 @@ void decode(const Nf4Decode& a, int64_t begin, int64_t end) {
     const float part = a.scales[Nf4Scales::kAbsmax + record[kNf4Block / 2]] * largest;
     const float absmax = part + a.scales[Nf4Scales::kOffset];
     T value[16];
-    for (int i = 0; i < 16; ++i) put(value + i, rounded(values[i] * absmax, type));
+    for (int i = 0; i < 16; ++i) store_scalar(value + i, rounded(values[i] * absmax, type));
     T* const y = static_cast<T*>(a.y) + block * kNf4Block;
     const int64_t n = a.n - block * kNf4Block < kNf4Block ? a.n - block * kNf4Block : kNf4Block;
     for (int64_t i = 0; i + 1 < n; i += 2)
@@ -51,7 +47,7 @@ void decode(const Nf4Decode& a, int64_t begin, int64_t end) {
 void nf4_decode(const Nf4Decode& args, Stream& stream) {
   const int64_t records = (args.n + kNf4Block - 1) / kNf4Block;
   parallel_ranges(stream, records, kGrain, [&](int64_t begin, int64_t end) {
-    args.y_type == DType::kF32 ? decode<float>(args, begin, end) : decode<uint16_t>(args, begin, end);
+    with_element(args.y_type, [&](auto element) { decode<decltype(element)>(args, begin, end); });
   });
 }
 

@@ -36,7 +36,7 @@ void turn(const Rope& args, Stream& stream) {
 }  // namespace
 
 void rope_neighbours(const Rope& args, Stream& stream) {
-  args.type == DType::kBf16 ? turn<uint16_t>(args, stream) : turn<float>(args, stream);
+  with_element(args.type, [&](auto element) { turn<decltype(element)>(args, stream); });
 }
 
 }  // namespace hawser::kernels::baseline

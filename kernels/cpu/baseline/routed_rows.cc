@@ -9,10 +9,8 @@ namespace {
 
 constexpr int64_t kGrain = 16384;  // approximate number of elements in a task
 
-vf rounded_to_bf16(vf x) {
-  uint16_t rounded[kLanes];
-  vstore_bf16(rounded, x);
-  return vload_bf16(rounded);
+vf rounded_to(DType type, vf x) {
+  return with_element(type, [&](auto element) { return through<decltype(element)>(x); });
 }
 
 int64_t row_grain(int64_t d) { return d < kGrain ? kGrain / d : 1; }
@@ -70,7 +68,7 @@ void combine_rows(const CombineRows& args, Stream& stream) {
         for (int64_t i = 0; i < args.top_k; ++i) {
           if (place[i] < 0) continue;
           const vf x = vload_n(args.x + place[i] * args.d + j, lanes);
-          sum = vadd(sum, args.round_to_bf16 ? rounded_to_bf16(x) : x);
+          sum = vadd(sum, rounded_to(args.round_to, x));
         }
         vstore_n(y + j, args.accumulate ? vadd(vload_n(y + j, lanes), sum) : sum, lanes);
       }

@@ -83,13 +83,14 @@ void weights_backward(float* dscore, const float* score, const RouterBackward& a
 void balance_backward(float* dscore, const float* score, const RouterBackward& a, int64_t row) {
   const RouterShape& s = a.shape;
   const float* const counts = a.statistics + (a.first_row + row) / a.seq * statistics_width(s.experts);
+  const float scale = a.scaled(a.balance_scale);
   float sum = 1, along = 0;
   if (s.score == RouterScore::kSigmoid) {
     sum = 0;
     for (int64_t e = 0; e < s.experts; ++e) sum += score[e], along += counts[e] * score[e];
     along /= sum;
   }  // softmax scores add up to 1 already, and the gradient of the softmax is applied later
-  for (int64_t e = 0; e < s.experts; ++e) dscore[e] += a.balance_scale * (counts[e] - along) / sum;
+  for (int64_t e = 0; e < s.experts; ++e) dscore[e] += scale * (counts[e] - along) / sum;
 }
 
 void route_backward(const RouterBackward& a, int64_t row) {
@@ -109,7 +110,7 @@ void route_backward(const RouterBackward& a, int64_t row) {
     for (int64_t e = 0; e < s.experts; ++e) dz[e] = score[e] * (dscore[e] - along);
   }
   if (a.z_scale == 0) return;
-  const float factor = 2 * a.z_scale * softmax_of(softmax, z, s.experts);
+  const float factor = 2 * a.scaled(a.z_scale) * softmax_of(softmax, z, s.experts);
   for (int64_t e = 0; e < s.experts; ++e) dz[e] += factor * softmax[e];
 }
 

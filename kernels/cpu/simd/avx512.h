@@ -102,26 +102,36 @@ HWS_INLINE void vstore_bf16_n(uint16_t* p, vf v, int n) {
   _mm256_mask_storeu_epi16(p, first_lanes(n), round_bf16(v));
 }
 
-/// Stores two vectors as bf16 to a complete cache line at p, bypassing the caches. Call vstream_end() before
-/// another thread reads it.
-HWS_INLINE void vstream_bf16(uint16_t* p, vf first, vf second) {
-  const __m512i low = _mm512_castsi256_si512(round_bf16(first));
-  _mm512_stream_si512(reinterpret_cast<__m512i*>(p), _mm512_inserti64x4(low, round_bf16(second), 1));
-}
-HWS_INLINE void vstream_end() { _mm_sfence(); }
-
-HWS_INLINE vf vload_f16(const uint16_t* p) {
+HWS_INLINE vf vload_f16(const Half* p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
-HWS_INLINE void vstore_f16(uint16_t* p, vf v) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+HWS_INLINE __m256i round_f16(vf v) { return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT); }
+HWS_INLINE void vstore_f16(Half* p, vf v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), round_f16(v));
 }
-HWS_INLINE vf vload_f16_n(const uint16_t* p, int n) {
+HWS_INLINE vf vload_f16_n(const Half* p, int n) {
   return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first_lanes(n), p));
 }
-HWS_INLINE void vstore_f16_n(uint16_t* p, vf v, int n) {
-  _mm256_mask_storeu_epi16(p, first_lanes(n), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+HWS_INLINE void vstore_f16_n(Half* p, vf v, int n) {
+  _mm256_mask_storeu_epi16(p, first_lanes(n), round_f16(v));
 }
+
+/// Store two vectors as bf16 or halves to a complete cache line at p, bypassing the caches. Call
+/// vstream_end() before another thread reads it.
+HWS_INLINE void vstream_words(void* p, __m256i first, __m256i second) {
+  _mm512_stream_si512(static_cast<__m512i*>(p), _mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1));
+}
+HWS_INLINE void vstream(uint16_t* p, vf first, vf second) {
+  vstream_words(p, round_bf16(first), round_bf16(second));
+}
+HWS_INLINE void vstream(Half* p, vf first, vf second) {
+  vstream_words(p, round_f16(first), round_f16(second));
+}
+HWS_INLINE void vstream(float* p, vf first, vf second) {
+  vstore(p, first);
+  vstore(p + kLanes, second);
+}
+HWS_INLINE void vstream_end() { _mm_sfence(); }
 
 using vd = __m512d;
 HWS_INLINE vd vload_widened(const float* p) { return _mm512_cvtps_pd(_mm256_loadu_ps(p)); }

@@ -98,23 +98,16 @@ HWS_INLINE void vstore_bf16_n(uint16_t* p, vf v, int n) {
   for (int i = 0; i < n; ++i) p[i] = f32_to_bf16(v[i]);
 }
 
-HWS_INLINE vf vload_f16_n(const uint16_t* p, int n) {
+HWS_INLINE vf vload_f16_n(const Half* p, int n) {
   vf v = vzero();
-  for (int i = 0; i < n; ++i) v[i] = f16_to_f32(p[i]);
+  for (int i = 0; i < n; ++i) v[i] = f16_to_f32(static_cast<uint16_t>(p[i]));
   return v;
 }
-HWS_INLINE void vstore_f16_n(uint16_t* p, vf v, int n) {
-  for (int i = 0; i < n; ++i) p[i] = f32_to_f16(v[i]);
+HWS_INLINE void vstore_f16_n(Half* p, vf v, int n) {
+  for (int i = 0; i < n; ++i) p[i] = static_cast<Half>(f32_to_f16(v[i]));
 }
-/// Like vstream_bf16 of avx512.h, but with plain stores.
-HWS_INLINE void vstream_bf16(uint16_t* p, vf first, vf second) {
-  vstore_bf16(p, first);
-  vstore_bf16(p + kLanes, second);
-}
-HWS_INLINE void vstream_end() {}
-
-HWS_INLINE vf vload_f16(const uint16_t* p) { return vload_f16_n(p, 4); }
-HWS_INLINE void vstore_f16(uint16_t* p, vf v) { vstore_f16_n(p, v, 4); }
+HWS_INLINE vf vload_f16(const Half* p) { return vload_f16_n(p, 4); }
+HWS_INLINE void vstore_f16(Half* p, vf v) { vstore_f16_n(p, v, 4); }
 
 /// A vector of half as many doubles; + and * are the compiler's.
 typedef double vd __attribute__((vector_size(16)));
@@ -171,6 +164,7 @@ HWS_INLINE void vtranspose(vf rows[4]) {
 
 #include "kernels/cpu/simd/exponent.h"
 #include "kernels/cpu/simd/math.h"
+#include "kernels/cpu/simd/plain_stream.h"
 
-#define HWS_MATMUL_BF16_WORDS "kernels/cpu/matmul_words_wide.h"
-#define HWS_ATTENTION_BF16_WORDS "kernels/cpu/attention_words_wide.h"
+#define HWS_MATMUL_BF16_WORDS "kernels/cpu/matmul_words_bf16.h"
+#define HWS_ATTENTION_BF16_WORDS "kernels/cpu/attention_words_bf16.h"

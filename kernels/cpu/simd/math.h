@@ -61,22 +61,74 @@ HWS_INLINE vf vtanh(vf x) {
   return vselect_le(a, vset(0.625f), small, vcopysign(large, x));
 }
 
-// Typed access, for templates over the element type: float, or uint16_t that holds bfloat16. The _n forms
-// access only the first n elements (0 <= n <= kLanes); the other lanes read as 0.
+// Typed access, for templates over the element type: float, uint16_t that holds bfloat16, or Half. The _n
+// forms access only the first n elements (0 <= n <= kLanes); the other lanes read as 0.
 HWS_INLINE vf load(const float* p) { return vload(p); }
 HWS_INLINE vf load(const uint16_t* p) { return vload_bf16(p); }
+HWS_INLINE vf load(const Half* p) { return vload_f16(p); }
 HWS_INLINE vf load_n(const float* p, int n) { return vload_n(p, n); }
 HWS_INLINE vf load_n(const uint16_t* p, int n) { return vload_bf16_n(p, n); }
+HWS_INLINE vf load_n(const Half* p, int n) { return vload_f16_n(p, n); }
 HWS_INLINE void store(float* p, vf v) { vstore(p, v); }
 HWS_INLINE void store(uint16_t* p, vf v) { vstore_bf16(p, v); }
+HWS_INLINE void store(Half* p, vf v) { vstore_f16(p, v); }
 HWS_INLINE void store_n(float* p, vf v, int n) { vstore_n(p, v, n); }
 HWS_INLINE void store_n(uint16_t* p, vf v, int n) { vstore_bf16_n(p, v, n); }
+HWS_INLINE void store_n(Half* p, vf v, int n) { vstore_f16_n(p, v, n); }
 
 // Scalar access by the same element types.
 HWS_INLINE float load_scalar(const float* p) { return *p; }
 HWS_INLINE float load_scalar(const uint16_t* p) { return bf16_to_f32(*p); }
+HWS_INLINE float load_scalar(const Half* p) { return f16_to_f32(static_cast<uint16_t>(*p)); }
 HWS_INLINE void store_scalar(float* p, float x) { *p = x; }
 HWS_INLINE void store_scalar(uint16_t* p, float x) { *p = f32_to_bf16(x); }
+HWS_INLINE void store_scalar(Half* p, float x) { *p = static_cast<Half>(f32_to_f16(x)); }
+
+/// Returns x rounded to the element type E.
+template <class E>
+HWS_INLINE vf through(vf x) {
+  if constexpr (__is_same(E, float)) {
+    return x;
+  } else {
+    E rounded[kLanes];
+    store(rounded, x);
+    return load(rounded);
+  }
+}
+template <class E>
+HWS_INLINE float through_scalar(float x) {
+  E rounded;
+  store_scalar(&rounded, x);
+  return load_scalar(&rounded);
+}
+
+/// Calls body(element), where `element` is a value of the C++ type that holds a DType: float, uint16_t
+/// (bfloat16) or Half. Arrays of one call have one narrow type, so if another of them has the narrow type N,
+/// this one is f32 or N.
+template <class N, class Body>
+HWS_INLINE auto with_element_beside(DType type, const Body& body) {
+  if constexpr (!__is_same(N, Half)) {
+    if (type == DType::kBf16) return body(uint16_t{});
+  }
+  if constexpr (!__is_same(N, uint16_t)) {
+    if (type == DType::kF16) return body(Half{});
+  }
+  return body(float{});
+}
+template <class Body>
+HWS_INLINE auto with_element(DType type, const Body& body) {
+  return with_element_beside<float>(type, body);
+}
+
+/// The narrow type of two element types, or float.
+template <class A, class B>
+struct NarrowOf {
+  using Type = A;
+};
+template <class B>
+struct NarrowOf<float, B> {
+  using Type = B;
+};
 
 }  // namespace
 }  // namespace hawser::kernels::HWS_LEVEL

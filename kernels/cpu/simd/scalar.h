@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/base/dtype.h"
+
 #define HWS_INLINE inline __attribute__((always_inline))
 // HWS_NOINLINE: one copy, where each template that calls the function would inline its own.
 #define HWS_NOINLINE __attribute__((noinline))
@@ -16,6 +18,9 @@
 
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
+
+/// An IEEE half in memory. bfloat16 is uint16_t, so the two types select functions and templates.
+enum class Half : uint16_t {};
 
 HWS_INLINE uint32_t float_bits(float x) { return __builtin_bit_cast(uint32_t, x); }
 HWS_INLINE float bits_float(uint32_t x) { return __builtin_bit_cast(float, x); }

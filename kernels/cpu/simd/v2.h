@@ -102,25 +102,18 @@ HWS_INLINE void vstore_bf16_n(uint16_t* p, vf v, int n) {
   for (int i = 0; i < n; ++i) p[i] = t[i];
 }
 
-HWS_INLINE vf vload_f16_n(const uint16_t* p, int n) {
+HWS_INLINE vf vload_f16_n(const Half* p, int n) {
   float t[4] = {0, 0, 0, 0};
-  for (int i = 0; i < n; ++i) t[i] = f16_to_f32(p[i]);
+  for (int i = 0; i < n; ++i) t[i] = f16_to_f32(static_cast<uint16_t>(p[i]));
   return _mm_loadu_ps(t);
 }
-HWS_INLINE void vstore_f16_n(uint16_t* p, vf v, int n) {
+HWS_INLINE void vstore_f16_n(Half* p, vf v, int n) {
   float t[4];
   _mm_storeu_ps(t, v);
-  for (int i = 0; i < n; ++i) p[i] = f32_to_f16(t[i]);
+  for (int i = 0; i < n; ++i) p[i] = static_cast<Half>(f32_to_f16(t[i]));
 }
-/// Like vstream_bf16 of avx512.h, but with plain stores.
-HWS_INLINE void vstream_bf16(uint16_t* p, vf first, vf second) {
-  vstore_bf16(p, first);
-  vstore_bf16(p + kLanes, second);
-}
-HWS_INLINE void vstream_end() {}
-
-HWS_INLINE vf vload_f16(const uint16_t* p) { return vload_f16_n(p, 4); }
-HWS_INLINE void vstore_f16(uint16_t* p, vf v) { vstore_f16_n(p, v, 4); }
+HWS_INLINE vf vload_f16(const Half* p) { return vload_f16_n(p, 4); }
+HWS_INLINE void vstore_f16(Half* p, vf v) { vstore_f16_n(p, v, 4); }
 
 using vd = __m128d;
 HWS_INLINE vd vload_widened(const float* p) {
@@ -176,6 +169,7 @@ HWS_INLINE void vtranspose(vf rows[4]) { _MM_TRANSPOSE4_PS(rows[0], rows[1], row
 
 #include "kernels/cpu/simd/exponent.h"
 #include "kernels/cpu/simd/math.h"
+#include "kernels/cpu/simd/plain_stream.h"
 
-#define HWS_MATMUL_BF16_WORDS "kernels/cpu/matmul_words_wide.h"
-#define HWS_ATTENTION_BF16_WORDS "kernels/cpu/attention_words_wide.h"
+#define HWS_MATMUL_BF16_WORDS "kernels/cpu/matmul_words_bf16.h"
+#define HWS_ATTENTION_BF16_WORDS "kernels/cpu/attention_words_bf16.h"

@@ -110,26 +110,21 @@ HWS_INLINE void vstore_bf16_n(uint16_t* p, vf v, int n) {
   for (int i = 0; i < n; ++i) p[i] = t[i];
 }
 
-/// Like vstream_bf16 of avx512.h, but with plain stores.
-HWS_INLINE void vstream_bf16(uint16_t* p, vf first, vf second) {
-  vstore_bf16(p, first);
-  vstore_bf16(p + kLanes, second);
-}
-HWS_INLINE void vstream_end() {}
-
-HWS_INLINE vf vload_f16(const uint16_t* p) {
+HWS_INLINE vf vload_f16(const Half* p) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
-HWS_INLINE void vstore_f16(uint16_t* p, vf v) {
+HWS_INLINE void vstore_f16(Half* p, vf v) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
-HWS_INLINE vf vload_f16_n(const uint16_t* p, int n) {
-  uint16_t t[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+HWS_INLINE vf vload_f16_n(const Half* p, int n) {
+  if (n == kLanes) return vload_f16(p);
+  Half t[8] = {};
   for (int i = 0; i < n; ++i) t[i] = p[i];
   return vload_f16(t);
 }
-HWS_INLINE void vstore_f16_n(uint16_t* p, vf v, int n) {
-  uint16_t t[8];
+HWS_INLINE void vstore_f16_n(Half* p, vf v, int n) {
+  if (n == kLanes) return vstore_f16(p, v);
+  Half t[8];
   vstore_f16(t, v);
   for (int i = 0; i < n; ++i) p[i] = t[i];
 }
@@ -213,6 +208,7 @@ HWS_INLINE void vtranspose(vf rows[8]) {
 
 #include "kernels/cpu/simd/exponent.h"
 #include "kernels/cpu/simd/math.h"
+#include "kernels/cpu/simd/plain_stream.h"
 
-#define HWS_MATMUL_BF16_WORDS "kernels/cpu/matmul_words_wide.h"
-#define HWS_ATTENTION_BF16_WORDS "kernels/cpu/attention_words_wide.h"
+#define HWS_MATMUL_BF16_WORDS "kernels/cpu/matmul_words_bf16.h"
+#define HWS_ATTENTION_BF16_WORDS "kernels/cpu/attention_words_bf16.h"

@@ -3,5 +3,5 @@
 
 #include "kernels/cpu/simd/avx512.h"
 
-#define HWS_MATMUL_BF16_WORDS "kernels/cpu/matmul_words_wide.h"
-#define HWS_ATTENTION_BF16_WORDS "kernels/cpu/attention_words_wide.h"
+#define HWS_MATMUL_BF16_WORDS "kernels/cpu/matmul_words_bf16.h"
+#define HWS_ATTENTION_BF16_WORDS "kernels/cpu/attention_words_bf16.h"

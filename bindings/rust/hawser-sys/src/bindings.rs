@@ -40,6 +40,7 @@ pub const HWS_STEP_SKIPPED_NON_FINITE: i32 = 1;
 pub const HWS_STEP_SKIPPED_OUTLIER: i32 = 2;
 pub const HWS_STEP_DISCARDED: i32 = 3;
 pub const HWS_STEP_PENDING: i32 = 4;
+pub const HWS_STEP_SKIPPED_OVERFLOW: i32 = 5;
 pub const HWS_SOURCE_END: i32 = 1;
 pub const HWS_TEXT_ADD_SPECIAL: i32 = 1;
 pub const HWS_TEXT_SKIP_SPECIAL: i32 = 2;
@@ -665,7 +666,8 @@ extern "C" {
 }
 extern "C" {
     #[doc = " The update phase of a step: clips and updates the weights, without consulting the guard. result: may be"]
-    #[doc = " NULL. Errors: HWS_FAILED_PRECONDITION unless a step is pending; HWS_IO if a disk of /offload fails. The"]
+    #[doc = " NULL. Errors: HWS_FAILED_PRECONDITION unless a step is pending, and if it overflowed (precision fp16: its"]
+    #[doc = " loss or gradient norm is not finite; it can only be discarded); HWS_IO if a disk of /offload fails. The"]
     #[doc = " engine then refuses every call until a checkpoint is loaded (HWS_FAILED_PRECONDITION) or, with several"]
     #[doc = " ranks, until a new engine is made (HWS_ABORTED)."]
     pub fn hws_engine_commit(engine: *mut hws_engine, result: *mut hws_step_result) -> hws_status;

@@ -20,6 +20,9 @@ pub enum Outcome {
     Discarded,
     /// Gradients are computed; [`Engine::commit`](crate::Engine::commit) or `discard` must follow.
     Pending,
+    /// Precision fp16: loss or gradient norm was not finite; only the data cursor moved, and the loss scale
+    /// follows `/loss_scale` of the config.
+    SkippedOverflow,
     /// The outcome is one that only a newer library has.
     Unlisted(i32),
 }
@@ -32,6 +35,7 @@ impl Outcome {
             sys::HWS_STEP_SKIPPED_OUTLIER => Self::SkippedOutlier,
             sys::HWS_STEP_DISCARDED => Self::Discarded,
             sys::HWS_STEP_PENDING => Self::Pending,
+            sys::HWS_STEP_SKIPPED_OVERFLOW => Self::SkippedOverflow,
             other => Self::Unlisted(other),
         }
     }

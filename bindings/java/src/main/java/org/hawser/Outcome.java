@@ -14,6 +14,11 @@ public enum Outcome {
   DISCARDED,
   /** The step is pending after {@link Engine#forwardBackward}, until commit or discard. */
   PENDING,
+  /**
+   * Precision fp16: the loss or the gradient norm was not finite; only the data cursor moved, and the loss scale
+   * follows the section loss_scale of the config.
+   */
+  SKIPPED_OVERFLOW,
   /** This version does not define the outcome. */
   UNKNOWN;
 
