@@ -237,8 +237,7 @@ void Trainer::require_no_overflow() const {
   if (is_overflow())
     fail(Code::kFailedPrecondition,
          "step {} overflowed at loss scale {:g} (loss {}, gradient norm {}), so it cannot be committed: "
-         "discard "
-         "it (hws_engine_discard), which also lowers the scale",
+         "discard it (hws_engine_discard), which also lowers the scale",
          progress_.result.step, progress_.result.loss_scale, progress_.result.loss,
          progress_.result.grad_norm);
 }

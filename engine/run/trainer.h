@@ -67,8 +67,7 @@ class Trainer {
   /// data.
   StepResult discard(bool rewind);
   /// Runs both phases, or only the gradient phase if the guard (/guard) skips the step or if it overflowed.
-  /// Throws kNumeric after
-  /// too many skips in a row.
+  /// Throws kNumeric after too many skips in a row.
   StepResult train_step();
   /// Call if this process has run out of memory in a collective call. Aborts the call on the other processes,
   /// which would otherwise block until their deadline.
