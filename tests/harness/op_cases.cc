@@ -79,7 +79,7 @@ namespace {
 
 /// True if the row needs halves that only the CPU has: CUDA converts and sums them, and does nothing else.
 bool computes_with_halves(const OpCase& c) {
-  if (c.op == "convert" || c.op == "ordered_sum" || c.op == "gather_rows") return false;
+  if (c.op == "convert" || c.op == "ordered_sum") return false;
   return std::any_of(c.operands.begin(), c.operands.end(),
                      [](const Operand& operand) { return operand.type == DType::kF16; });
 }
