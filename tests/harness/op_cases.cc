@@ -77,9 +77,11 @@ std::string type_word(DType type) {
 
 namespace {
 
-/// True if the row needs halves that only the CPU has: CUDA converts and sums them, and does nothing else.
+/// True if the row needs halves that only the CPU has, in an operand or between two steps of the kernel: CUDA
+/// converts and sums them, and does nothing else.
 bool computes_with_halves(const OpCase& c) {
   if (c.op == "convert" || c.op == "ordered_sum") return false;
+  if (c.name.find("_f16") != c.name.npos) return true;
   return std::any_of(c.operands.begin(), c.operands.end(),
                      [](const Operand& operand) { return operand.type == DType::kF16; });
 }
