@@ -128,7 +128,8 @@ ScaledStep step_at(const Problem& problem, const Layout& layout, double scale) {
     run.batch = config.batch.micro_batch, run.seq = config.batch.sequence;
     run.training = true, run.mean_loss = problem.objective.empty(), run.loss_scale = scale;
     run.weights = !problem.objective.empty();
-    train::BatchViewSource source(rows.view(), rank.first_row(), 0);
+    const train::BatchView view = rows.view();
+    train::BatchViewSource source(view, rank.first_row(), 0);
     run.source = &source;
     const plan::Plan& plan = rank.plans().train;
     rank.executor().run(plan, 0, plan.commit, &run);
