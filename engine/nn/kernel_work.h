@@ -24,9 +24,6 @@ enum class Kernel : uint8_t {
 /// in static storage.
 const char* kernel_name(Kernel kernel);
 
-/// True for a matrix product, with or without a fused operation.
-inline bool is_matmul(Kernel kernel) { return kernel <= Kernel::kMatmul; }
-
 struct KernelWork {
   Kernel kernel = Kernel::kMatmul;
   DType type = DType::kF32;  ///< matmul: type of the factors; others: type of the operand with the most bytes

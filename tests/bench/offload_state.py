@@ -28,6 +28,17 @@ import hawser
 from pipeline import config
 
 
+def fastest(copy, size):
+    """Returns the better rate of two rounds in which four threads copy `size` bytes together."""
+    rates = []
+    for _ in range(2):
+        begin = time.perf_counter()
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(copy, range(4)))
+        rates.append(size / (time.perf_counter() - begin))
+    return max(rates)
+
+
 def both_ways(folder, size):
     """Returns the bytes per second that the disk takes and gives at once, without the page cache."""
     name = os.path.join(folder, f"hawser-bench-{os.getpid()}")
@@ -46,14 +57,9 @@ def both_ways(folder, size):
             else:
                 os.pwrite(file, blocks[thread], at)
 
-    rates = []
-    for _ in range(2):
-        begin = time.perf_counter()
-        with concurrent.futures.ThreadPoolExecutor(4) as pool:
-            list(pool.map(copy, range(4)))
-        rates.append(size / (time.perf_counter() - begin))
+    rate = fastest(copy, size)
     os.close(file)
-    return max(rates)
+    return rate
 
 
 def measure(configs, steps, words=50257):
@@ -94,14 +100,9 @@ def read_only(folder, size):
         for at in range(thread * step, size, 4 * step):
             os.preadv(file, [blocks[thread]], at)
 
-    rates = []
-    for _ in range(2):
-        begin = time.perf_counter()
-        with concurrent.futures.ThreadPoolExecutor(4) as pool:
-            list(pool.map(copy, range(4)))
-        rates.append(size / (time.perf_counter() - begin))
+    rate = fastest(copy, size)
     os.close(file)
-    return max(rates)
+    return rate
 
 
 def beyond_memory(folder, steps):
