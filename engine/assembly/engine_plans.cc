@@ -112,8 +112,8 @@ parallel::Settings settings_of(const config::ResolvedConfig& config) {
 }  // namespace
 
 nn::Model model_of(const config::ResolvedConfig& config, int64_t tile_rows) {
-  return parallel::local_model(settings_of(config), config.init.scale_residual, config.optimizer.frozen,
-                               tile_rows);
+  return parallel::local_model(settings_of(config), config.init.scale_residual,
+                               optim::trained_parts(config.optimizer), tile_rows);
 }
 
 parallel::Strategies strategies_of(const config::ResolvedConfig& config) {
@@ -173,7 +173,7 @@ parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& conf
   o.compute = compute_type(config), o.state = state_type(config);
   o.rank = rank;
   o.training = !inference;
-  o.moments = inference ? 0 : optim::moment_count(config.optimizer);
+  if (!inference) o.states = optim::states_by_kind(config.optimizer, o.state);
   o.tied_head = config.model.tied_head;
   o.base_elsewhere = base_is_elsewhere(config), o.base_borrowed = config.init.on_engine;
   strategies.lay_out(&o, data);

@@ -141,9 +141,10 @@ int64_t save_copy_bytes(const parallel::ShardLayout& layout, const nn::Parameter
   int64_t bytes = 0;
   for (size_t i = 0; i < table.all().size(); ++i) {
     const nn::Parameter& p = table.all()[i];
-    const int64_t moments = p.trainable && options.training ? options.moments : 0;
-    const int64_t copies = (layout.group(p.group).has_master ? states : weights) + states * moments;
-    bytes += layout.elements_to_write(i) * copies * dtype_bytes(options.state);
+    const parallel::GroupLayout& group = layout.group(p.group);
+    const int64_t elements = layout.elements_to_write(i);
+    bytes += (group.has_master ? states : weights) * dtype_bytes(options.state, elements);
+    for (const parallel::GroupLayout::KeptState& kept : group.states) bytes += states * kept.bytes(elements);
   }
   return bytes;
 }

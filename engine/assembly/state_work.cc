@@ -20,7 +20,6 @@ class StateWork {
         layout_(layout),
         optimizer_(model.table(), config.optimizer, layout.options().state, config.seed,
                    [&](const nn::Parameter& p) { return layout.share_of(p); }),
-        moments_(optim::moment_count(config.optimizer)),
         counter_(kernels, 1) {}
 
   /// As Executor::add_squares.
@@ -37,10 +36,11 @@ class StateWork {
     of_groups(block, [&](int32_t g, const GroupLayout& group) {
       const bool records = is_int_block(group.type);
       const auto if_kept = [](bool kept) { return kept ? fake() : nullptr; };
-      optimizer_.step(g,
-                      {group.state.begin, group.state.end, fake(), if_kept(group.has_master && !records),
-                       fake(), if_kept(moments_ > 0), if_kept(moments_ > 1), group.type},
-                      nullptr, counter_.table(), counter_.stream());
+      optim::OptimizerRun run{group.state.begin, group.state.end, fake(),
+                              if_kept(group.has_master && !records), fake()};
+      run.copy_type = group.type;
+      for (size_t s = 0; s < plan::kStateCount; ++s) run.states[s] = if_kept(group.states[s].kept);
+      optimizer_.step(g, run, nullptr, counter_.table(), counter_.stream());
       if (records && group.state.size() > 0)
         counter_.table().block_encode({fake(), group.type, fake(), DType::kF32, group.state.size()},
                                       counter_.stream());
@@ -92,7 +92,6 @@ class StateWork {
   const nn::Model& model_;
   const parallel::ShardLayout& layout_;
   const optim::Optimizer optimizer_;
-  const int64_t moments_;
   WorkCounter counter_;
 };
 

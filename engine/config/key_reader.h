@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -42,6 +43,10 @@ struct KeyReader {
   requires std::is_enum_v<Enum>
   void read(const std::string& pointer, Enum* v) const {
     *v = static_cast<Enum>(number_of(*schema_at(pointer), config.text(pointer)));
+  }
+  template <typename Value>
+  void read(const std::string& pointer, std::optional<Value>* v) const {
+    read(pointer, &v->emplace());
   }
   template <typename Item>
   void read(const std::string& pointer, std::vector<Item>* items) const {

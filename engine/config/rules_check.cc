@@ -137,18 +137,29 @@ void check_names(const Effective& c, const char* pointer, bool allowed, std::vec
   }
 }
 
+void check_pattern(const Effective& c, const std::string& pointer, std::vector<Problem>* problems) {
+  const std::string& pattern = c.text(pointer);
+  if (pattern.empty()) {
+    problems->push_back({pointer, "is empty, and no parameter's name matches it", "remove it"});
+  } else if (const size_t at = pattern.find_first_of("[]{}\\|^$()+"); at != std::string::npos) {
+    problems->push_back(
+        {pointer, fmt::format("'{}' occurs in no parameter's name; only * and ? are wildcards", pattern[at]),
+         "use a pattern such as \"blocks.0.*\""});
+  }
+}
+
 void check_frozen(const Effective& c, std::vector<Problem>* problems) {
-  for (size_t i = 0; i < c.count("/optimizer/frozen"); ++i) {
-    const std::string pointer = fmt::format("/optimizer/frozen/{}", i);
-    const std::string& pattern = c.text(pointer);
-    if (pattern.empty()) {
-      problems->push_back({pointer, "is empty, and no parameter's name matches it", "remove it"});
-    } else if (const size_t at = pattern.find_first_of("[]{}\\|^$()+"); at != std::string::npos) {
-      problems->push_back(
-          {pointer,
-           fmt::format("'{}' occurs in no parameter's name; only * and ? are wildcards", pattern[at]),
-           "use a pattern such as \"blocks.0.*\""});
-    }
+  for (size_t i = 0; i < c.count("/optimizer/frozen"); ++i)
+    check_pattern(c, fmt::format("/optimizer/frozen/{}", i), problems);
+}
+
+void check_optimizer_rules(const Effective& c, std::vector<Problem>* problems) {
+  for (size_t i = 0; i < c.count("/optimizer/rules"); ++i) {
+    const std::string rule = fmt::format("/optimizer/rules/{}", i);
+    if (c.has(rule + "/of"))
+      check_pattern(c, rule + "/of", problems);
+    else
+      problems->push_back({rule + "/of", "is missing", "give a pattern such as \"*norm*\""});
   }
 }
 
@@ -212,6 +223,7 @@ std::vector<Problem> check_rules(const Effective& config, bool complete) {
   check_names(config, "/data/sources", false, &problems);
   check_names(config, "/data/validation_sources", true, &problems);
   check_frozen(config, &problems);
+  check_optimizer_rules(config, &problems);
   check_samples(config, &problems);
   check_adapter_fields(config, &problems);
   return problems;

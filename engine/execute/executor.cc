@@ -318,12 +318,12 @@ void Executor::optimizer_step(const plan::Plan& plan, const plan::Instruction& n
     char* const master = group.has_master ? here(Operand::kMaster, group.master) : nullptr;
     void* const gradients = here(Operand::kGradients, reduced(plan, n[Operand::kGradients], g));
     const bool records = is_int_block(group.type);  // encoded once a step, for all gathers
-    s_.optimizer->step(
-        g,
-        {group.state.begin, group.state.end, master ? master : weights,
-         master && !records ? weights : nullptr, gradients, here(Operand::kMoment1, group.moments),
-         here(Operand::kMoment2, group.moments), group.type},
-        scalars, kernels, stream);
+    optim::OptimizerRun run{group.state.begin, group.state.end, master ? master : weights,
+                            master && !records ? weights : nullptr, gradients};
+    run.copy_type = group.type;
+    for (size_t s = 0; s < plan::kStateCount; ++s)
+      run.states[s] = here(plan::kStates[s].operand, group.states[s].at);
+    s_.optimizer->step(g, run, scalars, kernels, stream);
     if (records && group.state.size() > 0)
       kernels.block_encode({weights, group.type, master, DType::kF32, group.state.size()}, stream);
   }

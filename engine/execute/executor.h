@@ -36,13 +36,13 @@ struct GroupState {
   StateArray weights;       ///< what the optimizer updates: masters, or the weights if there are none
   StateArray copy;          ///< compute weights, if they are narrower than the masters; else none
   float* scales = nullptr;  ///< of weights in NF4, of the whole group
-  StateArray moment1, moment2;
+  std::array<StateArray, plan::kStateCount> states;  ///< of the optimizer, as plan::kStates
 };
 
 /// A group whose weights are in another engine's memory (GroupLayout::borrowed), which does not change them.
 struct BorrowedGroup {
   const char* weights = nullptr;  ///< the whole group, in the compute type; of stage 3 this rank's shard
-  GroupState state;               ///< without moments
+  GroupState state;               ///< without arrays of the optimizer
 };
 
 class Executor {

@@ -39,7 +39,7 @@ void Executor::add_sums(const plan::Plan& plan, const plan::Instruction& n) {
   for (const int32_t g : s_.memory.layout->groups_of(n.block)) {
     const parallel::GroupLayout& group = s_.memory.layout->group(g);
     if (!group.trainable) continue;
-    char* const to = at(plan, n[Operand::kGradients]) + group.moments;
+    char* const to = at(plan, n[Operand::kGradients]) + group.host_gradients;
     const char* const from = at(plan, n[Operand::kAddend]) + group.shard_sums;
     s_.host.kernels->convert(
         {to, from, group.state_type, DType::kF32, s_.memory.layout->state_elements(group), n.accumulate},

@@ -73,11 +73,9 @@ void Executor::bind_state(const plan::Plan& plan) {
       state.copy = state.weights;
       state.weights = state_in(plan, slot(Role::kMaster), layout.master, layout.state_type);
     }
-    const auto moment = [&](Role role) -> StateArray {
-      if (!layout.trainable) return {};
-      return state_in(plan, slot(role), layout.moments, layout.state_type);
-    };
-    state.moment1 = moment(Role::kMoment1), state.moment2 = moment(Role::kMoment2);
+    for (size_t s = 0; s < plan::kStateCount; ++s)
+      if (const parallel::GroupLayout::KeptState& kept = layout.states[s]; kept.kept)
+        state.states[s] = state_in(plan, slot(plan::kStates[s].role), kept.at, kept.type);
     state_.push_back(state);
     if (layout.has_gradient()) bind_gaps(static_cast<int32_t>(i));
   }
@@ -139,7 +137,7 @@ int64_t Executor::reduced(const plan::Plan& plan, plan::SlotId slot, int32_t g) 
     case plan::Role::kGradients:
       return group.gradients + dtype_bytes(group.state_type, state(g).range.begin);
     case plan::Role::kHostGradients:
-      return group.moments;
+      return group.host_gradients;
     default:
       return group.gradient_shard;
   }

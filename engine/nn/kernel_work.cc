@@ -184,6 +184,9 @@ KernelWork work_of(const kernels::Sgd& s) {
   return work(Kernel::kSgd, DType::kF32,
               s.n * (12 + (s.buf != nullptr ? 8 : 0) + (s.copy != nullptr ? 2 : 0)));
 }
+KernelWork work_of(const kernels::Lion& l) {
+  return work(Kernel::kLion, DType::kF32, l.n * (l.copy != nullptr ? 22 : 20));
+}
 /// Counts as many rows as there is room for.
 KernelWork work_of(const kernels::GroupedMatmul& m) {
   const int64_t weights = m.groups * m.n * m.k * dtype_bytes(m.sums_rows ? m.c_type : m.b_type);
@@ -238,6 +241,7 @@ KernelWork work_of(const kernels::LatentKeysBackward& k) {
               k.s.rows * (k.s.heads * (2 * k.s.up_head() + k.s.shared) + k.s.shared) * dtype_bytes(k.s.type));
 }
 KernelWork work_of(const kernels::AdamWBf16& a) { return work(Kernel::kAdamWBf16, DType::kBf16, 14 * a.n); }
+KernelWork work_of(const kernels::LionBf16& l) { return work(Kernel::kLionBf16, DType::kBf16, l.n * 10); }
 KernelWork work_of(const kernels::SgdBf16& s) {
   return work(Kernel::kSgdBf16, DType::kBf16, s.n * (s.buf != nullptr ? 10 : 6));
 }

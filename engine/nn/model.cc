@@ -11,12 +11,12 @@ int64_t active_elements(const Parameter& p, const ModelConfig& model) {
 
 }  // namespace
 
-Model::Model(const ModelConfig& config, bool scale_residual, const std::vector<std::string>& frozen,
-             int64_t tp, const MoeTraining& moe, int64_t ep, int64_t tile_rows)
+Model::Model(const ModelConfig& config, bool scale_residual, const TrainedParts& parts, int64_t tp,
+             const MoeTraining& moe, int64_t ep, int64_t tile_rows)
     : config_(config),
       local_(local_model(config, tp)),
       moe_(moe),
-      table_(config_, scale_residual, frozen, tp, ep, tile_rows),
+      table_(config_, scale_residual, parts, tp, ep, tile_rows),
       embedding_(table_, config_),
       head_(make_head(table_, config_)) {
   blocks_.reserve(static_cast<size_t>(config.layers));

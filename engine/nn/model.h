@@ -21,9 +21,8 @@ class Model {
  public:
   /// `tp` ranks divide the model and `ep` ranks its experts; every rank constructs the same Model. Rows of
   /// zeros pad the tables of the vocabulary to multiples of `tile_rows` rows.
-  explicit Model(const ModelConfig& config, bool scale_residual = true,
-                 const std::vector<std::string>& frozen = {}, int64_t tp = 1, const MoeTraining& moe = {},
-                 int64_t ep = 1, int64_t tile_rows = 1);
+  explicit Model(const ModelConfig& config, bool scale_residual = true, const TrainedParts& parts = {},
+                 int64_t tp = 1, const MoeTraining& moe = {}, int64_t ep = 1, int64_t tile_rows = 1);
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 

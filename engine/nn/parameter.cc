@@ -259,12 +259,32 @@ bool is_named_by(const Parameter& parameter, const std::string& pattern) {
   return fnmatch(pattern.c_str(), parameter.name.c_str(), FNM_NOESCAPE) == 0;
 }
 
-ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual,
-                               const std::vector<std::string>& frozen, int64_t tp, int64_t ep,
-                               int64_t tile_rows)
-    : tp_(tp), ep_(ep), tile_rows_(tile_rows), adapter_(m.adapter) {
-  const std::vector<std::string>& beside = m.adapter.train;
+namespace {
+
+/// What a rule names.
+enum class Named { kNothing, kFrozen, kTrained };
+
+[[noreturn]] void fail_rule(size_t i, const std::string& pattern, Named named) {
+  if (named == Named::kFrozen)
+    fail(Code::kConfigInvalid,
+         "/optimizer/rules/{}/of: all parameters that \"{}\" matches are frozen (/optimizer/frozen, "
+         "/adapter), "
+         "so the rule has no effect: remove it",
+         i, pattern);
+  fail(Code::kConfigInvalid,
+       "/optimizer/rules/{}/of: no parameter's name matches \"{}\"; names look like "
+       "\"blocks.0.attention.q.weight\" (hws_tensor_list)",
+       i, pattern);
+}
+
+}  // namespace
+
+ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual, const TrainedParts& parts,
+                               int64_t tp, int64_t ep, int64_t tile_rows)
+    : tp_(tp), ep_(ep), tile_rows_(tile_rows), parts_(parts), adapter_(m.adapter) {
+  const std::vector<std::string>&beside = m.adapter.train, &frozen = parts.frozen;
   std::vector<bool> matched(frozen.size()), trained(beside.size());
+  std::vector<Named> named(parts.rules.size());
   const auto freeze = [](Parameter* p) { p->trainable = p->balances = false; };
   const auto place = [&](std::vector<Declaration> block) {
     for (Declaration& d : block) {
@@ -274,6 +294,11 @@ ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual,
       if (!trains) freeze(&d.parameter);
       for (size_t i = 0; i < frozen.size(); ++i)
         if (is_named_by(d.parameter, frozen[i])) freeze(&d.parameter), matched[i] = true;
+      for (size_t i = 0; i < named.size(); ++i) {
+        if (!is_named_by(d.parameter, parts.rules[i].of)) continue;
+        named[i] = std::max(named[i], d.parameter.trainable ? Named::kTrained : Named::kFrozen);
+        if (d.parameter.trainable && d.parameter.rule < 0) d.parameter.rule = static_cast<int32_t>(i);
+      }
       if (m.adapter.nf4 && d.parameter.in_base() && is_linear(d.parameter)) d.parameter.read = Read::kNf4;
       if (m.int8_linears && is_linear(d.parameter)) d.parameter.read = Read::kInt8;
     }
@@ -292,6 +317,8 @@ ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual,
       fail(Code::kConfigInvalid,
            "/optimizer/frozen: no parameter's name matches \"{}\"; names look like \"{}\" (hws_tensor_list)",
            frozen[i], parameters_.front().name);
+  for (size_t i = 0; i < named.size(); ++i)
+    if (named[i] != Named::kTrained) fail_rule(i, parts.rules[i].of, named[i]);
   for (size_t i = 0; i < beside.size(); ++i)
     if (!trained[i])
       fail(Code::kConfigInvalid, "/adapter/train: no parameter's name matches \"{}\"", beside[i]);
@@ -305,16 +332,35 @@ int64_t ParameterTable::zero_rows(const Parameter& p) const {
   return of_words ? (tile_rows_ - p.local_shape[0] % tile_rows_) % tile_rows_ : 0;
 }
 
-/// Makes the parameter groups of a block: trainable ones first, then by how they are read, then by how the
-/// ranks of a tensor-parallel group share them (one kind for a single rank). Within a parameter group the
-/// declared order is kept.
-void ParameterTable::lay_out(const std::vector<Declaration>& block) {
-  for (size_t i = 1; i < block.size(); ++i)
-    if (block[i].packed && block[i].parameter.trainable != block[i - 1].parameter.trainable)
+int32_t ParameterTable::optimizer_of(const Parameter& p) const {
+  if (!p.trainable) return 0;
+  return p.rule < 0 ? parts_.optimizer : parts_.rules[static_cast<size_t>(p.rule)].optimizer;
+}
+
+/// Parameters that are computed as one matrix product are next to each other in one parameter group.
+void ParameterTable::check_alike(const std::vector<Declaration>& block) const {
+  for (size_t i = 1; i < block.size(); ++i) {
+    if (!block[i].packed) continue;
+    const Parameter &a = block[i - 1].parameter, &b = block[i].parameter;
+    if (a.trainable != b.trainable)
       fail(Code::kConfigInvalid,
            "{} names only one of {} and {}, which are computed as one matrix product: {} both or neither",
-           adapter_.on() ? "/adapter/train" : "/optimizer/frozen", block[i - 1].parameter.name,
-           block[i].parameter.name, adapter_.on() ? "train" : "freeze");
+           adapter_.on() ? "/adapter/train" : "/optimizer/frozen", a.name, b.name,
+           adapter_.on() ? "train" : "freeze");
+    if (optimizer_of(a) != optimizer_of(b))
+      fail(
+          Code::kConfigInvalid,
+          "/optimizer/rules give {} and {} different kinds of optimizer, but they are computed as one matrix "
+          "product: name both in one rule, or neither",
+          a.name, b.name);
+  }
+}
+
+/// Makes the parameter groups of a block: trainable ones first, then by how they are read, then by how the
+/// ranks of a tensor-parallel group share them (one kind for a single rank), then by their optimizers. Within
+/// a parameter group the declared order is kept.
+void ParameterTable::lay_out(const std::vector<Declaration>& block) {
+  check_alike(block);
   const size_t first = parameters_.size();
   for (const Declaration& d : block) parameters_.push_back(d.parameter), count_ += d.parameter.size;
   const auto covers = [this](const Parameter& p) { return tp_ > 1 ? p.covers : GradientCoverage::kAll; };
@@ -333,10 +379,12 @@ void ParameterTable::lay_out(const std::vector<Declaration>& block) {
         ParameterGroup group{.block = model.block, .trainable = trainable, .read = read};
         group.shares = model.cut.shares(tp_, ep_);
         group.covers = covers(model), group.experts = model.cut.experts;
+        group.optimizer = optimizer_of(model);
         for (size_t i = next; i < block.size(); ++i) {
           Parameter& p = parameters_[first + i];
           if (!alike(p) || p.cut.shares(tp_, ep_) != group.shares || covers(p) != group.covers ||
-              divided(p) != divided(model) || p.cut.experts != group.experts)
+              divided(p) != divided(model) || p.cut.experts != group.experts ||
+              optimizer_of(p) != group.optimizer)
             continue;
           placed[i] = true;
           if (!block[i].packed || is_decoded(read))

@@ -109,6 +109,7 @@ struct Parameter {
   bool trainable = true;
   bool balances = false;  ///< a router's bias, which each step moves against the load of experts
   bool adapter = false;   ///< a factor of an adapter, or its magnitudes
+  int32_t rule = -1;      ///< the rule that names it (TrainedParts::rules); -1 if none does, or it is frozen
   InitialValue initial;
 
   /// True if the parameter belongs to the base model of an adapter and never changes.
@@ -137,7 +138,24 @@ struct ParameterGroup {
   int64_t scales = 0;    ///< f32 scales of all its parameters, in full on every rank; 0 unless Read::kNf4
   int64_t shares = 1;    ///< TensorSplit::shares of its parameters
   GradientCoverage covers = GradientCoverage::kAll;
-  bool experts = false;  ///< TensorSplit::experts
+  bool experts = false;   ///< TensorSplit::experts
+  int32_t optimizer = 0;  ///< TrainedParts::Rule::optimizer; 0 if it is frozen
+};
+
+/// Which parameters are trained, and by which optimizer. Patterns are of names, with * and ?.
+struct TrainedParts {
+  /// Optimizers are numbers here. Parameters of different optimizers have different parameter groups, because
+  /// their optimizers keep different arrays.
+  struct Rule {
+    std::string of;
+    int32_t optimizer = 0;
+  };
+  std::vector<std::string> frozen;  ///< parameters that are not trained
+  std::vector<Rule> rules;          ///< the first that names a parameter applies
+  int32_t optimizer = 0;            ///< of parameters that no rule names
+
+  TrainedParts() = default;
+  TrainedParts(std::vector<std::string> not_trained) : frozen(std::move(not_trained)) {}
 };
 
 /// The location of a parameter, for modules.
@@ -156,13 +174,12 @@ class ParameterTable {
  public:
   static constexpr int64_t kParameterAlign = 16, kGroupAlign = 64;
 
-  /// `frozen` holds patterns (with * and ?) for the names of parameters that are not trained. `tp` ranks
-  /// divide the model, and `ep` its experts; locations are those on each rank. With an adapter, everything is
-  /// frozen except the adapter and the parameters that its config trains too. Throws kConfigInvalid for a
-  /// pattern without a match, and if only some parts of one product are frozen. Rows of zeros follow each
-  /// table of the vocabulary, up to a multiple of `tile_rows` rows (Parameter::zeros).
+  /// `tp` ranks divide the model, and `ep` its experts; locations are those on each rank. With an adapter,
+  /// everything is frozen except the adapter and the parameters that its config trains too. Throws
+  /// kConfigInvalid for a pattern without a match, and if the parts of one product are not trained alike. Rows
+  /// of zeros follow each table of the vocabulary, up to a multiple of `tile_rows` rows (Parameter::zeros).
   explicit ParameterTable(const ModelConfig& model, bool scale_residual = true,
-                          const std::vector<std::string>& frozen = {}, int64_t tp = 1, int64_t ep = 1,
+                          const TrainedParts& parts = {}, int64_t tp = 1, int64_t ep = 1,
                           int64_t tile_rows = 1);
 
   const std::vector<Parameter>& all() const { return parameters_; }
@@ -179,8 +196,11 @@ class ParameterTable {
   struct Declaration;
   class Declarations;
   int64_t tp_ = 1, ep_ = 1, tile_rows_ = 1;
+  TrainedParts parts_;
   AdapterConfig adapter_;
   void lay_out(const std::vector<Declaration>& block);
+  void check_alike(const std::vector<Declaration>& block) const;
+  int32_t optimizer_of(const Parameter& p) const;
   int64_t zero_rows(const Parameter& p) const;
 
   std::vector<Parameter> parameters_;

@@ -30,7 +30,8 @@ double learning_rate(const ScheduleConfig& s, double peak, int64_t step, DecayPr
     case ScheduleKind::kWsd: {
       const int64_t stable_end = warm + s.stable_steps;
       if (step <= stable_end) return peak;
-      return peak + (low - peak) * share(done - stable_end, s.decay_steps - stable_end);
+      const double decayed = share(done - stable_end, s.decay_steps - stable_end);
+      return peak + (low - peak) * (s.decay_shape == DecayShape::kSqrt ? std::sqrt(decayed) : decayed);
     }
     case ScheduleKind::kInverseSqrt:
       return std::max(

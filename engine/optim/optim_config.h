@@ -6,12 +6,27 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace hawser::optim {
 
-enum class OptimizerKind { kAdamW, kSgd };
+enum class OptimizerKind { kAdamW, kSgd, kLion };
+/// Settings of some parameters. Unset members are those of the section.
+struct OptimizerRule {
+  std::string of;  ///< pattern (* and ?) for names of parameters
+  std::optional<OptimizerKind> kind;
+  double rate = 1;              ///< factor on the learning rate
+  std::optional<double> decay;  ///< weight decay, of vectors too
+};
+void each_key(OptimizerRule& r, auto&& visit) {
+  visit("of", r.of);
+  visit("kind", r.kind);
+  visit("rate", r.rate);
+  visit("decay", r.decay);
+}
+
 struct OptimizerConfig {
   OptimizerKind kind = OptimizerKind::kAdamW;
   double learning_rate = 0;
@@ -19,8 +34,9 @@ struct OptimizerConfig {
   double weight_decay = 0;
   double momentum = 0;
   bool nesterov = false;
-  double clip_norm = 0;             ///< 0: no clipping
-  std::vector<std::string> frozen;  ///< patterns (* and ?) for names of parameters that are not trained
+  double clip_norm = 0;              ///< 0: no clipping
+  std::vector<std::string> frozen;   ///< patterns (* and ?) for names of parameters that are not trained
+  std::vector<OptimizerRule> rules;  ///< the first that names a parameter applies
 };
 void each_key(OptimizerConfig& o, auto&& visit) {
   visit("kind", o.kind);
@@ -33,15 +49,18 @@ void each_key(OptimizerConfig& o, auto&& visit) {
   visit("nesterov", o.nesterov);
   visit("clip_norm", o.clip_norm);
   visit("frozen", o.frozen);
+  visit("rules", o.rules);
 }
 
 enum class ScheduleKind { kConstant, kLinear, kCosine, kWsd, kInverseSqrt };
+enum class DecayShape { kLinear, kSqrt };
 struct ScheduleConfig {
   ScheduleKind kind = ScheduleKind::kConstant;
   int64_t warmup_steps = 0;
   int64_t decay_steps = 0;   ///< steps after which the minimum is reached
   int64_t stable_steps = 0;  ///< wsd: steps at the peak rate after warm-up
   double min_learning_rate = 0;
+  DecayShape decay_shape = DecayShape::kLinear;  ///< wsd
 };
 void each_key(ScheduleConfig& s, auto&& visit) {
   visit("kind", s.kind);
@@ -49,6 +68,7 @@ void each_key(ScheduleConfig& s, auto&& visit) {
   visit("decay_steps", s.decay_steps);
   visit("stable_steps", s.stable_steps);
   visit("min_learning_rate", s.min_learning_rate);
+  visit("decay_shape", s.decay_shape);
 }
 
 enum class OutlierPolicy { kKeep, kSkip };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "engine/base/error.h"
 #include "engine/nn/initial_values.h"
@@ -18,37 +19,65 @@ mesh::Box whole(const nn::Parameter& p) {
 
 }  // namespace
 
-int64_t moment_count(const OptimizerConfig& config) {
-  switch (config.kind) {
+const UpdateRule& rule_of(OptimizerKind kind) {
+  switch (kind) {
     case OptimizerKind::kAdamW:
-      return 2;
+      return kAdamW;
     case OptimizerKind::kSgd:
-      return config.momentum > 0 ? 1 : 0;
+      return kSgd;
+    case OptimizerKind::kLion:
+      return kLion;
   }
-  fail(Code::kInternal, "no optimizer {}", static_cast<int>(config.kind));
+  fail(Code::kInternal, "no optimizer {}", static_cast<int>(kind));
+}
+
+StatesByKind states_by_kind(const OptimizerConfig& config, DType state) {
+  StatesByKind states;
+  for (size_t kind = 0; kind < kOptimizerKinds; ++kind)
+    states[kind] = rule_of(static_cast<OptimizerKind>(kind)).states(config, state);
+  return states;
+}
+
+nn::TrainedParts trained_parts(const OptimizerConfig& config) {
+  nn::TrainedParts parts(config.frozen);
+  parts.optimizer = static_cast<int32_t>(config.kind);
+  for (const OptimizerRule& rule : config.rules)
+    parts.rules.push_back({rule.of, static_cast<int32_t>(rule.kind.value_or(config.kind))});
+  return parts;
 }
 
 Optimizer::Optimizer(const nn::ParameterTable& table, const OptimizerConfig& config, DType state,
                      uint64_t seed, const std::function<mesh::Box(const nn::Parameter&)>& share)
-    : ranges_(table.groups().size()), config_(config), state_(state) {
+    : ranges_(table.groups().size()), config_(config), state_(state), states_(states_by_kind(config, state)) {
+  for (const nn::ParameterGroup& group : table.groups()) kinds_.push_back(kind_of(group));
   for (const nn::Parameter& p : table.all()) {
     std::vector<Range>& ranges = ranges_[static_cast<size_t>(p.group)];
-    if (state != DType::kF32)
-      ranges.push_back(rounded_range(p, seed, share ? share(p) : whole(p)));
-    else if (!ranges.empty() && ranges.back().decay == p.decay)
+    Range range = settings_of(p);
+    if (state != DType::kF32) {
+      number_elements(&range, p, seed, share ? share(p) : whole(p));
+      ranges.push_back(range);
+    } else if (!ranges.empty() && ranges.back().decay == range.decay && ranges.back().rate == range.rate) {
       ranges.back().end = p.offset + p.room;
-    else
-      ranges.push_back({p.offset, p.offset + p.room, p.decay, {}});
+    } else {
+      range.end = p.offset + p.room;
+      ranges.push_back(range);
+    }
   }
 }
 
+Optimizer::Range Optimizer::settings_of(const nn::Parameter& p) const {
+  const OptimizerRule* const rule = p.rule < 0 ? nullptr : &config_.rules[static_cast<size_t>(p.rule)];
+  const double decay = rule && rule->decay ? *rule->decay : p.decay ? config_.weight_decay : 0.0;
+  return {p.offset, p.offset, static_cast<float>(decay), rule ? static_cast<float>(rule->rate) : 1.0f, {}};
+}
+
 /// The rows of a share may be apart in the full parameter, but one range and one kernel call cover them all.
-Optimizer::Range Optimizer::rounded_range(const nn::Parameter& p, uint64_t seed, const mesh::Box& share) {
+void Optimizer::number_elements(Range* range, const nn::Parameter& p, uint64_t seed, const mesh::Box& share) {
   const int64_t columns = p.shape.size() > 1 ? p.shape[1] : 1;
   const int64_t first = share.begin[0] * columns + (p.shape.size() > 1 ? share.begin[1] : 0);
   kernels::RoundingRun run{nn::random_key(seed, p, nn::RandomUse::kRounding), first};
   if (p.shape.size() > 1 && share.extent(1) < columns) run.width = share.extent(1), run.stride = columns;
-  return {p.offset, p.offset + share.elements(), p.decay, run};
+  range->end = range->begin + share.elements(), range->rounded = run;
 }
 
 kernels::OptimizerScalars step_scalars(const OptimizerConfig& config, double learning_rate, double clip,
@@ -61,63 +90,38 @@ kernels::OptimizerScalars step_scalars(const OptimizerConfig& config, double lea
 
 void Optimizer::step(int32_t group, const OptimizerRun& run, const kernels::OptimizerScalars* scalars,
                      const kernels::KernelTable& kernels, Stream& stream) const {
+  const OptimizerKind kind = kinds_[static_cast<size_t>(group)];
+  const UpdateRule& rule = rule_of(kind);
+  const auto update = state_ == DType::kF32 ? rule.update : rule.update_bf16;
   for (const Range& r : ranges_[static_cast<size_t>(group)]) {
     if (std::max(r.begin, run.begin) >= std::min(r.end, run.end)) continue;
-    if (state_ == DType::kF32)
-      step_f32(r, run, scalars, kernels, stream);
-    else
-      step_bf16(r, run, scalars, kernels, stream);
-  }
-}
-
-void Optimizer::step_f32(const Range& r, const OptimizerRun& run, const kernels::OptimizerScalars* scalars,
-                         const kernels::KernelTable& kernels, Stream& stream) const {
-  const int64_t begin = std::max(r.begin, run.begin), n = std::min(r.end, run.end) - begin,
-                at = begin - run.begin;
-  const auto of = [at](void* p) { return p ? static_cast<float*>(p) + at : nullptr; };
-  const auto* const gradients = static_cast<const float*>(run.gradients) + at;
-  const float decay = r.decay ? static_cast<float>(config_.weight_decay) : 0.0f;
-  void* const copy = run.copy ? static_cast<char*>(run.copy) + at * dtype_bytes(run.copy_type) : nullptr;
-  switch (config_.kind) {
-    case OptimizerKind::kAdamW:
-      kernels.adamw({of(run.weights), copy, of(run.moment1), of(run.moment2), gradients, scalars, n,
-                     static_cast<float>(config_.beta1), static_cast<float>(config_.beta2),
-                     static_cast<float>(config_.eps), decay, run.copy_type},
-                    stream);
-      break;
-    case OptimizerKind::kSgd:
-      kernels.sgd({of(run.weights), copy, of(run.moment1), gradients, scalars, n,
-                   static_cast<float>(config_.momentum), decay, config_.nesterov, run.copy_type},
-                  stream);
-      break;
+    UpdateCall now = call(r, run, states_[static_cast<size_t>(kind)]);
+    now.scalars = scalars;
+    update(config_, now, kernels, stream);
   }
 }
 
 /// Elements are numbered within the full parameter, so that stochastic rounding does not depend on segments,
 /// groups or shards.
-void Optimizer::step_bf16(const Range& r, const OptimizerRun& run, const kernels::OptimizerScalars* scalars,
-                          const kernels::KernelTable& kernels, Stream& stream) const {
-  const int64_t begin = std::max(r.begin, run.begin), n = std::min(r.end, run.end) - begin,
-                at = (begin - run.begin) * dtype_bytes(DType::kBf16);
-  const auto of = [at](void* p) -> void* { return p ? static_cast<char*>(p) + at : nullptr; };
-  const void* const gradients = static_cast<const char*>(run.gradients) + at;
-  const float decay = r.decay ? static_cast<float>(config_.weight_decay) : 0.0f;
-  kernels::RoundingRun rounded = r.rounded;
-  rounded.first = kernels::rounded_element(r.rounded, begin - r.begin);
-  if (rounded.width > 0) rounded.column = (begin - r.begin) % rounded.width;
-  switch (config_.kind) {
-    case OptimizerKind::kAdamW:
-      kernels.adamw_bf16({of(run.weights), of(run.moment1), of(run.moment2), gradients, scalars, n,
-                          static_cast<float>(config_.beta1), static_cast<float>(config_.beta2),
-                          static_cast<float>(config_.eps), decay, rounded},
-                         stream);
-      break;
-    case OptimizerKind::kSgd:
-      kernels.sgd_bf16({of(run.weights), of(run.moment1), gradients, scalars, n,
-                        static_cast<float>(config_.momentum), decay, config_.nesterov, rounded},
-                       stream);
-      break;
-  }
+UpdateCall Optimizer::call(const Range& r, const OptimizerRun& run, const StateTypes& kept) const {
+  const int64_t begin = std::max(r.begin, run.begin), at = begin - run.begin;
+  const auto from = [at](auto* p, DType type) {
+    using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(p)>>, const char, char>;
+    return p ? static_cast<Byte*>(p) + dtype_bytes(type, at) : nullptr;
+  };
+  UpdateCall c;
+  c.weights = from(run.weights, state_), c.copy = from(run.copy, run.copy_type);
+  c.gradients = from(run.gradients, state_);
+  for (size_t s = 0; s < plan::kStateCount; ++s)
+    if (kept[s]) c.states[s] = from(run.states[s], *kept[s]);
+  c.n = std::min(r.end, run.end) - begin;
+  c.decay = r.decay, c.rate = r.rate;
+  c.copy_type = run.copy_type;
+  c.rounded = r.rounded;
+  if (state_ == DType::kF32) return c;
+  c.rounded.first = kernels::rounded_element(r.rounded, begin - r.begin);
+  if (c.rounded.width > 0) c.rounded.column = (begin - r.begin) % c.rounded.width;
+  return c;
 }
 
 }  // namespace hawser::optim

@@ -1,4 +1,5 @@
-// Optimizer: applies one step of AdamW or SGD to a range of elements of a parameter group, on one rank.
+// Optimizer: applies one step of the config's optimizer (update.h) to a range of elements of a parameter
+// group, on one rank.
 #pragma once
 
 #include <cstdint>
@@ -7,25 +8,19 @@
 
 #include "engine/mesh/box.h"
 #include "engine/nn/parameter.h"
-#include "engine/optim/optim_config.h"
+#include "engine/optim/update.h"
 #include "kernels/include/table.h"
 
 namespace hawser::optim {
 
-/// Returns the number of moment buffers, each as long as the trainable weights: AdamW 2, SGD 1 with momentum,
-/// otherwise 0.
-int64_t moment_count(const OptimizerConfig& config);
-
 /// Elements [begin, end) of one parameter group. Every pointer refers to element `begin`: weights (masters),
-/// their rounded copy (null if none), gradients, moments. All except the copy have the optimizer's state
-/// type.
+/// their rounded copy (null if none), gradients, and the arrays that the optimizer keeps.
 struct OptimizerRun {
   int64_t begin = 0, end = 0;
   void* weights = nullptr;
   void* copy = nullptr;
   const void* gradients = nullptr;
-  void* moment1 = nullptr;
-  void* moment2 = nullptr;
+  std::array<void*, plan::kStateCount> states = {};
   DType copy_type = DType::kBf16;  ///< bf16 or f16
 };
 
@@ -36,7 +31,7 @@ kernels::OptimizerScalars step_scalars(const OptimizerConfig& config, double lea
 
 class Optimizer {
  public:
-  /// `state` is f32, or bf16 for weights, gradients and moments alike. bf16 is rounded stochastically with
+  /// `state` is f32, or bf16 for weights and gradients alike. bf16 is rounded stochastically with
   /// random bits from (seed, name, element, step), where elements are numbered within the full parameter.
   /// `share` returns the part of a parameter that the rank's parameter groups hold, without padding; by
   /// default the full parameter.
@@ -52,17 +47,18 @@ class Optimizer {
   // stays zero. In bf16, a range is the share of one parameter.
   struct Range {
     int64_t begin, end;
-    bool decay;
+    float decay, rate;
     kernels::RoundingRun rounded;  // bf16: rounding, numbered from element `begin`
   };
-  static Range rounded_range(const nn::Parameter& p, uint64_t seed, const mesh::Box& share);
-  void step_f32(const Range& range, const OptimizerRun& run, const kernels::OptimizerScalars* scalars,
-                const kernels::KernelTable& kernels, Stream& stream) const;
-  void step_bf16(const Range& range, const OptimizerRun& run, const kernels::OptimizerScalars* scalars,
-                 const kernels::KernelTable& kernels, Stream& stream) const;
+  static void number_elements(Range* range, const nn::Parameter& p, uint64_t seed, const mesh::Box& share);
+  /// The settings of a parameter: an empty range.
+  Range settings_of(const nn::Parameter& p) const;
+  UpdateCall call(const Range& range, const OptimizerRun& run, const StateTypes& kept) const;
   std::vector<std::vector<Range>> ranges_;  // indexed by group
+  std::vector<OptimizerKind> kinds_;        // of groups
   OptimizerConfig config_;
   DType state_;
+  StatesByKind states_;
 };
 
 }  // namespace hawser::optim

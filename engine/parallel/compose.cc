@@ -349,10 +349,10 @@ Strategies compose(const Settings& settings) {
                          Recompute, Offload, ShardedWeights, OffloadedWeights>(settings)};
 }
 
-nn::Model local_model(const Settings& settings, bool scale_residual, const std::vector<std::string>& frozen,
+nn::Model local_model(const Settings& settings, bool scale_residual, const nn::TrainedParts& parts,
                       int64_t tile_rows) {
   const mesh::MeshConfig& mesh = settings.config.mesh;
-  return nn::Model(settings.model, scale_residual, frozen, mesh.tp, settings.moe, mesh.ep, tile_rows);
+  return nn::Model(settings.model, scale_residual, parts, mesh.tp, settings.moe, mesh.ep, tile_rows);
 }
 
 }  // namespace hawser::parallel

@@ -186,7 +186,7 @@ Strategies compose(const Settings& settings);
 
 /// The modules of the config's model, each with the part of its parameters that one rank has. The other
 /// arguments are those of nn::Model.
-nn::Model local_model(const Settings& settings, bool scale_residual, const std::vector<std::string>& frozen,
+nn::Model local_model(const Settings& settings, bool scale_residual, const nn::TrainedParts& parts,
                       int64_t tile_rows);
 
 }  // namespace hawser::parallel

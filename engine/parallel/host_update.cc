@@ -131,7 +131,7 @@ MovedPart moved_part(const ShardLayout& layout, const GroupLayout& g, Role insid
   const auto bytes = [](DType type, int64_t n) { return dtype_bytes(type, n); };
   if (outside == Role::kHostGradients)
     return {inside == Role::kGradients ? g.gradients + bytes(g.state_type, first) : g.gradient_shard,
-            g.moments, bytes(g.state_type, elements)};
+            g.host_gradients, bytes(g.state_type, elements)};
   return {inside == Role::kWeightShards ? g.weight_shard : g.weights + bytes(g.type, first),
           outside == Role::kHostWeights ? g.host_weights : g.master, bytes(g.type, elements)};
 }

@@ -58,10 +58,15 @@ class StateForm {
   void add(const GroupLayout& g) {
     if (g.copy || g.borrowed) return;
     const int64_t parameters = layout_.state_sharded() ? g.shard : g.elements;
-    const int64_t element = dtype_bytes(g.state_type), moments = g.trainable ? layout_.options().moments : 0;
-    const int64_t arrays = moments + (g.has_master ? 1 : 0);
-    aligned_ += arrays * alignment(element * parameters);
-    if (arrays > 0) parameters_[{arrays * element, kind(g)}] += parameters;
+    int64_t each = 0;
+    const auto add_array = [&](DType type) {
+      each += dtype_bytes(type);
+      aligned_ += alignment(dtype_bytes(type, parameters));
+    };
+    if (g.has_master) add_array(g.state_type);
+    for (const GroupLayout::KeptState& state : g.states)
+      if (state.kept) add_array(state.type);
+    if (each > 0) parameters_[{each, kind(g)}] += parameters;
   }
   static const char* kind(const GroupLayout& g) {
     if (!g.trainable) return "frozen parameters with a master";

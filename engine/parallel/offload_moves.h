@@ -2,14 +2,18 @@
 // between that place and the arena.
 #pragma once
 
+#include <algorithm>
+
 #include "engine/parallel/offload_store.h"
 #include "engine/plan/plan.h"
+#include "engine/plan/state_table.h"
 
 namespace hawser::parallel {
 
 inline bool is_optimizer_state(const plan::Slot& slot) {
-  return slot.persistent && (slot.role == plan::Role::kMaster || slot.role == plan::Role::kMoment1 ||
-                             slot.role == plan::Role::kMoment2);
+  const auto has_role = [&](const plan::StateRow& row) { return slot.role == row.role; };
+  return slot.persistent &&
+         (slot.role == plan::Role::kMaster || std::ranges::any_of(plan::kStates, has_role));
 }
 
 inline void place_outside(plan::Slot* slot, plan::Space space) {

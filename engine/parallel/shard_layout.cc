@@ -58,6 +58,7 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
     g.here = has(from.block) || g.copy;
     if (g.copy) g.trainable = false;
     g.borrowed = options.base_borrowed && in_base[i];
+    if (g.trainable && options.training) g.keep(options.states[static_cast<size_t>(from.optimizer)]);
     if (!g.here) {
       groups_.push_back(g);
       continue;
@@ -87,8 +88,6 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
   }
   for (plan::BlockState& slots : states_) {
     if (!options.gradient_buckets) slots.gradients = slots.gradient_bucket;
-    slots.moment2 = options.moments > 1 ? slots.moment1 : 0;
-    if (options.moments < 1) slots.moment1 = 0;
   }
   find_model_sums(table);
   share_writing(table);
@@ -122,8 +121,9 @@ void ShardLayout::place(GroupLayout* group, int64_t state_elements, plan::BlockS
                                                   : g.gradients + g.index * g.shard * element;
   if (rounds_gradients()) g.gradient_window = take(&slots->gradient_window, g.elements * 4);
   g.shard_sums = take(&slots->shard_sums, g.shard * 4);
-  g.moments = take(&slots->moment1, state_bytes);
-  if (options_.host_update) slots->host_gradients = slots->moment1;
+  for (size_t s = 0; s < plan::kStateCount; ++s)
+    if (g.states[s].kept) g.states[s].at = take(&slots->states[s], g.states[s].bytes(state_elements));
+  if (options_.host_update) g.host_gradients = take(&slots->host_gradients, state_bytes);
   if (options_.host_masters && g.narrows())
     g.host_weights = take(&slots->host_weights, dtype_bytes(g.type, state_elements));
 }
@@ -168,9 +168,7 @@ void ShardLayout::share_writing(const nn::ParameterTable& table) {
     const mesh::FlatRange& state = group(p.group).state;
     return std::max<int64_t>(0, std::min(p.offset + p.size, state.end) - std::max(p.offset, state.begin));
   };
-  const auto arrays = [&](const nn::Parameter& p) {
-    return 1 + (p.trainable && options_.training ? options_.moments : 0);
-  };
+  const auto arrays = [&](const nn::Parameter& p) { return 1 + group(p.group).kept_states(); };
   struct Shared {  // the elements that the ranks along these axes all keep
     const std::vector<mesh::SubAxis>* axes;
     int64_t elements = 0;

@@ -4,12 +4,15 @@
 // sharded, which is the serial layout.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "engine/base/dtype.h"
 #include "engine/mesh/element_run.h"
 #include "engine/nn/parameter.h"
+#include "engine/optim/update.h"
 #include "engine/parallel/state_layout.h"
 #include "engine/plan/serial.h"
 
@@ -28,7 +31,7 @@ struct GroupLayout {
   mesh::FlatRange state;        ///< elements whose master and moments are on this rank: `owned`, or all
   DType type = DType::kF32;     ///< data type of compute weights
   DType state_type =
-      /// Data type of the optimizer's arrays: masters (or weights), gradients, moments.
+      /// Data type of what the optimizer updates: masters, or weights, and gradients.
       DType::kF32;
   bool has_master = false;  ///< masters are stored in addition to the weights
   bool trainable = true;
@@ -40,10 +43,20 @@ struct GroupLayout {
   int64_t weights = 0, weight_shard = 0, secondary = 0;
   int64_t scales = 0;  ///< only for kNf4: offset in the slot of all groups' scales
   int64_t gradients = 0, gradient_shard = 0;
-  int64_t shard_sums = 0;           ///< f32 sums of a shard, before replicas are added
-  int64_t gradient_window = 0;      ///< f32 gradients before rounding, if stored gradients are narrower
-  int64_t master = 0, moments = 0;  ///< offsets of element state.begin; `moments` also in kHostGradients
-  int64_t host_weights = 0;         ///< the same in kHostWeights, if the weights are narrower than the master
+  int64_t shard_sums = 0;       ///< f32 sums of a shard, before replicas are added
+  int64_t gradient_window = 0;  ///< f32 gradients before rounding, if stored gradients are narrower
+  int64_t master = 0;           ///< offset of element state.begin
+  /// An array of the optimizer, as a row of plan::kStates: its type, and the offset of element state.begin.
+  struct KeptState {
+    bool kept = false;
+    DType type = DType::kF32;
+    int64_t at = 0;
+    /// Bytes of n elements; 0 if it is not kept.
+    int64_t bytes(int64_t n) const { return kept ? dtype_bytes(type, n) : 0; }
+  };
+  std::array<KeptState, plan::kStateCount> states = {};
+  int64_t host_gradients = 0;  ///< offset of element state.begin in kHostGradients
+  int64_t host_weights = 0;    ///< the same in kHostWeights, if the weights are narrower than the master
   /// Model axes over which the backward leaves the gradient as a sum; empty if each rank has the full
   /// gradient.
   std::vector<mesh::SubAxis> model_sum;
@@ -55,6 +68,14 @@ struct GroupLayout {
   bool has_gradient() const { return trainable || copy; }
   /// True if no lower rank keeps the same masters and moments. Only owners count them in the norm.
   bool owns_state() const { return replica == 0; }
+  void keep(const optim::StateTypes& types) {
+    for (size_t s = 0; s < types.size(); ++s)
+      if (types[s]) states[s].kept = true, states[s].type = *types[s];
+  }
+  /// Number of arrays that the optimizer keeps.
+  int64_t kept_states() const {
+    return std::ranges::count_if(states, [](const KeptState& s) { return s.kept; });
+  }
   /// True if the compute weights have another type than what the optimizer updates.
   bool narrows() const { return type != state_type; }
 };
@@ -71,12 +92,12 @@ class ShardLayout {
  public:
   struct Options {
     DType compute = DType::kF32;
-    DType state = DType::kF32;  ///< bf16: weights, gradients and moments are all bf16, without masters
+    DType state = DType::kF32;  ///< bf16: weights and gradients are all bf16, without masters
     mesh::DeviceMesh mesh;
-    int64_t rank = 0;           ///< rank in the world
-    int64_t stage = 0;          ///< ZeRO stage
-    int64_t reshard_group = 0;  ///< ranks of the secondary shard group (stage 3); 0 without one
-    int64_t moments = 2;
+    int64_t rank = 0;                 ///< rank in the world
+    int64_t stage = 0;                ///< ZeRO stage
+    int64_t reshard_group = 0;        ///< ranks of the secondary shard group (stage 3); 0 without one
+    optim::StatesByKind states = {};  ///< what optimizers keep
     bool training = true;
     bool sequence_parallel = false;    ///< tensor-parallel ranks divide the rows between products
     bool gradient_buckets = false;     ///< full gradients exist only until they are reduced

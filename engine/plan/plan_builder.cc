@@ -58,12 +58,10 @@ void PlanBuilder::add_state() {
     const Category category = st.gradients > 0 ? Category::kBuckets : Category::kGradients;
     state("gradient_shards", category, st.gradient_shards, Role::kGradientShards, b);
   });
-  each([&](int32_t b, const BlockState& st) {
-    state("moment1", Category::kOptimizer, st.moment1, Role::kMoment1, b);
-  });
-  each([&](int32_t b, const BlockState& st) {
-    state("moment2", Category::kOptimizer, st.moment2, Role::kMoment2, b);
-  });
+  for (size_t i = 0; i < kStateCount; ++i)
+    each([&](int32_t b, const BlockState& st) {
+      state(kStates[i].name, Category::kOptimizer, st.states[i], kStates[i].role, b);
+    });
   state("rope_table", Category::kTables, s_.rope_table, Role::kOther, -1);
   scalars_ = state("scalars", Category::kTables, s_.scalars, Role::kOther, -1);
   norm_ = state("norm", Category::kTables, s_.norm, Role::kOther, -1);

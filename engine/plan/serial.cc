@@ -171,11 +171,9 @@ void TrainingStep::update() {
     const auto i = static_cast<size_t>(b);
     if (s_.state[i].gradient_bucket == 0) continue;
     const Plan& plan = b_.plan();
-    b_.add(Op::kOptimizerStep, -1, b, {{kGradients, gradients[i]}, {kScalars, b_.scalars()}},
-           {{kWeights, b_.weights(b)},
-            {kMaster, find_state(plan, Role::kMaster, b)},
-            {kMoment1, find_state(plan, Role::kMoment1, b)},
-            {kMoment2, find_state(plan, Role::kMoment2, b)}},
+    std::vector<Named> written = {{kWeights, b_.weights(b)}, {kMaster, find_state(plan, Role::kMaster, b)}};
+    for (const StateRow& row : kStates) written.push_back({row.operand, find_state(plan, row.role, b)});
+    b_.add(Op::kOptimizerStep, -1, b, {{kGradients, gradients[i]}, {kScalars, b_.scalars()}}, written,
            {.work = s_.state[i].update});
     if (b == 0 && s_.sent_table > 0 && !stage_.has(s_.head()))
       b_.pass(Op::kSendTable, Lane::kTable, b_.weights(0), s_.sent_table);

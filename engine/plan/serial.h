@@ -4,12 +4,14 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "engine/plan/plan.h"
 #include "engine/plan/stage.h"
+#include "engine/plan/state_table.h"
 
 namespace hawser::plan {
 
@@ -38,8 +40,8 @@ struct BlockState {
   int64_t shard_sums = 0;       ///< f32 sums of a shard before they are summed over replicas
   int64_t gradient_window =
       0;  ///< f32 gradients before they are rounded to the stored type; 0 if stored as f32
-  int64_t moment1 = 0, moment2 = 0;
-  Work norm = {}, update = {}, round = {};  ///< of GRAD_NORM, OPTIMIZER_STEP, ROUND_GRAD
+  std::array<int64_t, kStateCount> states = {};  ///< arrays of the optimizer, in the order of kStates
+  Work norm = {}, update = {}, round = {};       ///< of GRAD_NORM, OPTIMIZER_STEP, ROUND_GRAD
   // In host memory, if the host's processor updates the block (parallel/host_update.h):
   int64_t host_gradients = 0;  ///< gradients of the elements that this rank updates
   int64_t host_weights = 0;    ///< updated weights that are narrower than their masters

@@ -110,9 +110,6 @@ class Comparison {
   int64_t tensors_ = 0, elements_ = 0;
 };
 
-constexpr std::pair<TensorKind, const char*> kAfterCommit[] = {
-    {TensorKind::kMoment1, "moment 1"}, {TensorKind::kMoment2, "moment 2"}, {TensorKind::kWeight, "weight"}};
-
 /// Returns the settings, by pointer, with which plain data parallelism sums in the order of `config`.
 OrderedJson plain_settings(const config::ResolvedConfig& config) {
   const parallel::Strategies strategies = strategies_of(config);
@@ -309,17 +306,21 @@ class Proof {
   }
 
   void compare_state(int64_t step) {
-    for (const auto& [kind, what] : kAfterCommit) {
-      compare_.with("one_rank");
-      if (alike())
-        compare_.tensors(step, kind, what, [&, k = kind](const nn::Parameter& p) {
-          return one_->state(k, p, &state_) ? state_.data() : nullptr;
-        });
-      compare_.with("plain");
-      compare_.tensors(step, kind, what, [&, k = kind](const nn::Parameter& p) {
-        return one_->state(k, p, &state_) ? plain_.tensor(k, p) : nullptr;
+    for (size_t i = 0; i < plan::kStateCount; ++i)
+      compare_tensors(step, kind_of_state(i), plan::kStates[i].label);
+    compare_tensors(step, TensorKind::kWeight, "weight");
+  }
+
+  void compare_tensors(int64_t step, TensorKind kind, const char* what) {
+    compare_.with("one_rank");
+    if (alike())
+      compare_.tensors(step, kind, what, [&](const nn::Parameter& p) {
+        return one_->state(kind, p, &state_) ? state_.data() : nullptr;
       });
-    }
+    compare_.with("plain");
+    compare_.tensors(step, kind, what, [&](const nn::Parameter& p) {
+      return one_->state(kind, p, &state_) ? plain_.tensor(kind, p) : nullptr;
+    });
   }
 
   const config::ResolvedConfig config_;

@@ -67,8 +67,8 @@ class SerialReplay::Player {
       : assembly_(assembly_alone(config, micro_batches)),
         config_(assembly_.config),
         device_(choose_device(config_.device)),
-        model_(config_.model, config_.init.scale_residual, config_.optimizer.frozen, 1, config_.moe, 1,
-               device_.tile_rows()),
+        model_(config_.model, config_.init.scale_residual, optim::trained_parts(config_.optimizer), 1,
+               config_.moe, 1, device_.tile_rows()),
         machine_(device_, config_, choose_kernels(config_), 1, 0, false),
         plans_(make_stage_plans(model_, config_, machine_.target(), false)),
         strategies_(strategies_of(config_)),
@@ -323,7 +323,7 @@ const float* SerialReplay::gradient(const GroupGradients& sums, const nn::Parame
 bool SerialReplay::state(TensorKind kind, const nn::Parameter& p, std::vector<float>* out) const {
   if (kind == TensorKind::kWeight) return player_->read(p.name, out), true;
   const GroupState& s = player_->state(p.group);
-  const StateArray base = kind == TensorKind::kMoment1 ? s.moment1 : s.moment2;
+  const StateArray base = s.states[state_of_kind(kind)];
   if (!base) return false;
   out->resize(static_cast<size_t>(p.size));
   read_values(player_->link(), out->data(), base.from(p.offset), p.size);

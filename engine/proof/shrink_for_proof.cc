@@ -263,6 +263,21 @@ void shrink_frozen(Shrinker* s, const nn::ModelConfig& model) {
   s->set("/optimizer/frozen", kept);
 }
 
+/// Keeps the rules that still name a parameter that is trained.
+void shrink_rules(Shrinker* s, const config::ResolvedConfig& config) {
+  OrderedJson& optimizer = s->json()["optimizer"];
+  if (!optimizer.contains("rules")) return;
+  const nn::ParameterTable table(config.model, true, config.optimizer.frozen);
+  OrderedJson kept = OrderedJson::array();
+  for (const OrderedJson& rule : optimizer["rules"]) {
+    const auto names = [&](const nn::Parameter& p) {
+      return p.trainable && nn::is_named_by(p, rule.at("of").get<std::string>());
+    };
+    if (std::ranges::any_of(table.all(), names)) kept.push_back(rule);
+  }
+  s->set("/optimizer/rules", kept);
+}
+
 }  // namespace
 
 config::ConfigTree shrink_for_proof(const config::ConfigTree& config, std::string* changes) {
@@ -288,6 +303,7 @@ config::ConfigTree shrink_for_proof(const config::ConfigTree& config, std::strin
   OrderedJson without_frozen = shrinker.json();
   without_frozen["optimizer"].erase("frozen");
   shrink_frozen(&shrinker, assemble(config::ConfigTree::from_json(without_frozen.dump())).config.model);
+  shrink_rules(&shrinker, assemble(config::ConfigTree::from_json(shrinker.json().dump())).config);
   *changes = shrinker.changes();
   return config::ConfigTree::from_json(shrinker.json().dump());
 }

@@ -39,6 +39,10 @@ std::string model_difference(const std::string& ours, const std::string& theirs,
   return text;
 }
 
+const nn::ParameterGroup& group_of(const nn::ParameterTable& table, const nn::Parameter& p) {
+  return table.groups()[static_cast<size_t>(p.group)];
+}
+
 /// Resuming requires the stored data types to match. Loading weights alone accepts both types.
 void check_tensor(const checkpoint::Reader& reader, const std::string& path, const std::string& name,
                   const nn::Parameter& p, std::optional<DType> kept) {
@@ -62,10 +66,15 @@ void check_tensor(const checkpoint::Reader& reader, const std::string& path, con
 /// Refuses tensors that this engine does not keep, such as moments of another optimizer, because its next
 /// save would lose them.
 void check_nothing_more(const checkpoint::Reader& reader, const std::string& path,
-                        const nn::ParameterTable& table, int64_t moments) {
+                        const nn::ParameterTable& table, const optim::StatesByKind& kept) {
+  const auto prefix_size = [](size_t i) { return std::string_view(plan::kStates[i].prefix).size(); };
+  const auto is_kept = [&](const std::string& parameter, size_t i) {
+    const nn::Parameter* const p = table.find(parameter);
+    return p != nullptr && kept[static_cast<size_t>(group_of(table, *p).optimizer)][i];
+  };
   for (const auto& [name, entry] : reader.tensors()) {
-    for (size_t i = static_cast<size_t>(moments); i < std::size(kMomentPrefix); ++i)
-      if (name.starts_with(kMomentPrefix[i]))
+    for (size_t i = 0; i < plan::kStateCount; ++i)
+      if (name.starts_with(plan::kStates[i].prefix) && !is_kept(name.substr(prefix_size(i)), i))
         fail(Code::kCheckpointIncompatible,
              "checkpoint {} has \"{}\", which this engine's optimizer does not keep; give the optimizer that "
              "it was trained with (/optimizer), or start a new run from its weights (/init/from)",
@@ -78,29 +87,60 @@ void check_nothing_more(const checkpoint::Reader& reader, const std::string& pat
   }
 }
 
-/// Returns the kind of optimizer of a config as set: its own, else its preset's, else the default. The kind
-/// may be one that only another version has.
-std::string optimizer_kind(const std::string& config_json) {
-  const Json config = parse_json<Json>(config_json);
-  const Json::json_pointer kind("/optimizer/kind");
-  if (config.contains(kind)) return config.at(kind).is_string() ? config.at(kind).get<std::string>() : "?";
-  Json preset = Json::object();
-  if (config.contains("preset") && config["preset"].is_string()) preset["preset"] = config["preset"];
-  const config::ConfigTree tree = config::ConfigTree::from_json(preset.dump());
-  return parse_json<Json>(config::explain(tree, "/optimizer/kind")).at("value").get<std::string>();
-}
+/// The kinds of optimizer of a config as set. They may be kinds that only another version has.
+class StoredKinds {
+ public:
+  explicit StoredKinds(const std::string& config_json) : config_(parse_json<Json>(config_json)) {
+    Json preset = Json::object();
+    if (config_.contains("preset") && config_["preset"].is_string()) preset["preset"] = config_["preset"];
+    const config::ConfigTree tree = config::ConfigTree::from_json(preset.dump());
+    otherwise_ = text("/optimizer/kind");
+    if (otherwise_.empty())
+      otherwise_ = parse_json<Json>(config::explain(tree, "/optimizer/kind")).at("value").get<std::string>();
+  }
 
-/// Refuses moments of another kind of optimizer, which have the names and shapes of this engine's moments but
-/// another meaning.
-void check_optimizer(const checkpoint::Reader& reader, const std::string& path, const Assembly& ours) {
-  const std::string theirs = optimizer_kind(reader.description().config_json),
-                    here = optimizer_kind(ours.tree.to_json());
-  if (theirs != here)
-    fail(Code::kCheckpointIncompatible,
-         "checkpoint {} has the moments of optimizer \"{}\", but this engine's optimizer is \"{}\"; give the "
-         "optimizer that it was trained with (/optimizer/kind), or start a new run from its weights "
-         "(/init/from)",
-         path, theirs, here);
+  /// As /optimizer/rules and /optimizer/kind say.
+  std::string of(const nn::Parameter& p) const {
+    const Json::json_pointer rules("/optimizer/rules");
+    const size_t count = config_.contains(rules) ? config_.at(rules).size() : 0;
+    for (size_t i = 0; i < count; ++i) {
+      const std::string rule = fmt::format("/optimizer/rules/{}", i);
+      if (!nn::is_named_by(p, text(rule + "/of"))) continue;
+      const std::string kind = text(rule + "/kind");
+      return kind.empty() ? otherwise_ : kind;
+    }
+    return otherwise_;
+  }
+
+ private:
+  /// Returns "" if the config does not set the key.
+  std::string text(const std::string& pointer) const {
+    const Json::json_pointer key(pointer);
+    return config_.contains(key) && config_.at(key).is_string() ? config_.at(key).get<std::string>() : "";
+  }
+
+  const Json config_;
+  std::string otherwise_;
+};
+
+/// Refuses arrays of another kind of optimizer, which have the names and shapes of this engine's but another
+/// meaning.
+void check_optimizers(const checkpoint::Reader& reader, const std::string& path, const Ranks& ranks,
+                      const optim::StatesByKind& kept) {
+  const StoredKinds theirs(reader.description().config_json);
+  const nn::ParameterTable& table = ranks.table();
+  for (const nn::Parameter& p : table.all()) {
+    const nn::ParameterGroup& group = group_of(table, p);
+    if (!p.trainable || kept[static_cast<size_t>(group.optimizer)] == optim::StateTypes()) continue;
+    const std::string here = optim::rule_of(optim::kind_of(group)).name;
+    if (theirs.of(p) != here)
+      fail(Code::kCheckpointIncompatible,
+           "checkpoint {} has the state of optimizer \"{}\" for \"{}\", but this engine's optimizer is "
+           "\"{}\"; "
+           "give the optimizer that it was trained with (/optimizer/kind, /optimizer/rules), or start a new "
+           "run from its weights (/init/from)",
+           path, theirs.of(p), p.name, here);
+  }
 }
 
 }  // namespace
@@ -174,8 +214,8 @@ void require_weights(const checkpoint::Reader& reader, const std::string& path, 
 }
 
 void require_state(const checkpoint::Reader& reader, const std::string& path, const Ranks& ranks) {
-  const int64_t moments = optim::moment_count(ranks.config().optimizer);
   const DType kept = state_type(ranks.config());
+  const optim::StatesByKind states = optim::states_by_kind(ranks.config().optimizer, kept);
   const bool elsewhere = base_is_elsewhere(ranks.config());
   if (elsewhere != (reader.description().base_json != "{}"))
     fail(Code::kCheckpointIncompatible,
@@ -185,11 +225,12 @@ void require_state(const checkpoint::Reader& reader, const std::string& path, co
   for (const nn::Parameter& p : ranks.table().all()) {
     if (elsewhere && p.in_base()) continue;
     check_tensor(reader, path, p.name, p, p.read == nn::Read::kExact ? DType::kF32 : kept);
-    for (int64_t i = 0; i < moments && p.trainable; ++i)
-      check_tensor(reader, path, kMomentPrefix[i] + p.name, p, kept);
+    const optim::StateTypes& of_p = states[static_cast<size_t>(group_of(ranks.table(), p).optimizer)];
+    for (size_t i = 0; i < plan::kStateCount; ++i)
+      if (of_p[i] && p.trainable) check_tensor(reader, path, plan::kStates[i].prefix + p.name, p, *of_p[i]);
   }
-  check_nothing_more(reader, path, ranks.table(), moments);
-  if (moments > 0) check_optimizer(reader, path, ranks.assembly());
+  check_nothing_more(reader, path, ranks.table(), states);
+  check_optimizers(reader, path, ranks, states);
 }
 
 }  // namespace hawser::train

@@ -10,8 +10,6 @@
 namespace hawser::train {
 namespace {
 
-StateArray moment_of(const GroupState& s, int i) { return i == 0 ? s.moment1 : s.moment2; }
-
 void read_outside(StateArray array, bool beside_steps, checkpoint::PieceView* piece) {
   const bool snapshot = beside_steps && array.outside->has_snapshots();
   piece->lasting = snapshot || !beside_steps;
@@ -49,8 +47,8 @@ std::vector<checkpoint::PieceView> pieces_of(const Rank& rank, const nn::Paramet
         if (array.outside != nullptr) read_outside(array, beside_steps, &pieces.back());
       };
       piece(p.name, s.weights);
-      for (int m = 0; m < 2; ++m)
-        if (p.trainable && moment_of(s, m)) piece(kMomentPrefix[m] + p.name, moment_of(s, m));
+      for (size_t i = 0; i < plan::kStateCount; ++i)
+        if (s.states[i]) piece(plan::kStates[i].prefix + p.name, s.states[i]);
     }
   }
   return pieces;
@@ -86,7 +84,7 @@ void load_nf4(const Rank& rank, const nn::ParameterTable& table, const checkpoin
 
 }  // namespace
 
-void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, bool moments) {
+void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, bool states) {
   ranks.set_changing(nullptr);
   ranks.on_each([&](Rank& rank, int32_t) {
     ranks.set_changing("the last hws_checkpoint_load");
@@ -97,12 +95,12 @@ void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, bool mom
                   produce_values(rank.link(), to.from(at), end - begin,
                                  [&](float* values, int64_t first, int64_t n) {
                                    read_as_f32(reader, name, begin + first, begin + first + n, values);
-                                   if (!moments) require_finite(reader.path(), p, begin + first, values, n);
+                                   if (!states) require_finite(reader.path(), p, begin + first, values, n);
                                  });
                 };
                 read(p.name, s.weights);
-                for (int i = 0; moments && i < 2; ++i)
-                  if (moment_of(s, i)) read(kMomentPrefix[i] + p.name, moment_of(s, i));
+                for (size_t i = 0; states && i < plan::kStateCount; ++i)
+                  if (s.states[i]) read(plan::kStates[i].prefix + p.name, s.states[i]);
               });
     load_nf4(rank, ranks.table(), reader);
     rank.publish_weights();

@@ -1,5 +1,5 @@
-// Durable state: the parts of the ranks' memory that a checkpoint stores, masters and moments, under global
-// names. Each rank writes and reads its own elements. The files do not depend on the layout of ranks.
+// Durable state: the parts of the ranks' memory that a checkpoint stores, masters and the arrays of the optimizer
+// (plan/state_table.h), under global names. Each rank writes and reads its own elements. The files do not depend on the layout of ranks.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,6 @@
 #include "engine/ranks/ranks.h"
 
 namespace hawser::train {
-
-inline constexpr const char* kMomentPrefix[] = {"optimizer.m.", "optimizer.v."};
 
 /// Returns the pieces that `rank` writes. If several ranks have the same elements, each writes a share. The
 /// pieces point into the rank's memory, or read what is outside its arena.
@@ -31,7 +29,7 @@ bool may_lack(const checkpoint::Reader& reader, const nn::Parameter& p);
 /// Loads the tensors that the checkpoint has (checkpoint_match.h); each rank reads its own elements. If
 /// the disk fails during the load, the ranks have a mix of two states until another load completes.
 /// Collective.
-void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, bool moments);
+void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, bool states);
 
 /// Calls fn(parameter, first element, end of elements, their offset in the group's state, the state) for each
 /// run of elements whose master weights `rank` holds.

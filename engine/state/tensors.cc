@@ -43,8 +43,9 @@ int64_t binding_size(const checkpoint::hf::Binding& b) {
 }
 
 const char* tensor_kind_name(TensorKind kind) {
-  constexpr const char* kNames[] = {"weight", "gradient", "moment 1", "moment 2"};
-  return kNames[static_cast<size_t>(kind)];
+  if (kind == TensorKind::kWeight) return "weight";
+  if (kind == TensorKind::kGradient) return "gradient";
+  return plan::kStates[state_of_kind(kind)].label;
 }
 
 void check_bytes(std::string_view name, int64_t elements, size_t bytes) {
@@ -61,7 +62,13 @@ std::string hf_family(const nn::ModelConfig& model, const checkpoint::hf::ExtraF
   return parse_json<Json>(config->second).value("model_type", std::string());
 }
 
-void check_trainable(TensorKind kind, const nn::Parameter& p) {
+/// What the optimizer of a parameter keeps.
+optim::StateTypes kept_states(const Ranks& ranks, const nn::Parameter& p) {
+  const nn::ParameterGroup& group = ranks.table().groups()[static_cast<size_t>(p.group)];
+  return optim::states_by_kind(ranks.config().optimizer, DType::kF32)[static_cast<size_t>(group.optimizer)];
+}
+
+void check_kept(const Ranks& ranks, TensorKind kind, const nn::Parameter& p) {
   if (kind != TensorKind::kWeight && p.balances)
     fail(Code::kFailedPrecondition,
          "parameter \"{}\" follows the load of experts (/moe/balance_rate), not a gradient: it has no {}",
@@ -70,6 +77,10 @@ void check_trainable(TensorKind kind, const nn::Parameter& p) {
     fail(Code::kFailedPrecondition,
          "parameter \"{}\" is frozen (/optimizer/frozen, /adapter/train): it has no {}", p.name,
          tensor_kind_name(kind));
+  if (kind >= TensorKind::kFirstState && !kept_states(ranks, p)[state_of_kind(kind)])
+    fail(Code::kFailedPrecondition, "parameter \"{}\" has no {}: optimizer \"{}\" does not keep one", p.name,
+         tensor_kind_name(kind),
+         optim::rule_of(optim::kind_of(ranks.table().groups()[static_cast<size_t>(p.group)])).name);
 }
 
 /// Copies the elements that each owner has read into `out` to all processes. A cut of columns is many runs,
@@ -126,20 +137,23 @@ StateArray Tensors::state_of(const Rank& rank, TensorKind kind, int32_t group) c
     case TensorKind::kGradient:
       if (ranks_.inference() || !rank.layout().group(group).trainable) return {};
       return rank.executor().gradients(rank.plans().train, group);
-    case TensorKind::kMoment1:
-      return s.moment1;
-    case TensorKind::kMoment2:
-      return s.moment2;
+    default:
+      return s.states[state_of_kind(kind)];
   }
-  return {};
+}
+
+bool Tensors::keeps(TensorKind kind, const nn::Parameter& p) const {
+  if (kind == TensorKind::kWeight) return true;
+  if (ranks_.inference() || !p.trainable) return false;
+  return kind == TensorKind::kGradient || kept_states(ranks_, p)[state_of_kind(kind)];
 }
 
 void Tensors::check_kind(TensorKind kind) const {
-  if (static_cast<uint32_t>(kind) > 3)
-    fail(Code::kInvalidArgument, "tensor kind {} must be 0 to 3", static_cast<int32_t>(kind));
-  const int64_t moments = ranks_.inference() ? 0 : optim::moment_count(ranks_.config().optimizer);
-  const int64_t kept[] = {1, ranks_.inference() ? 0 : 1, moments > 0, moments > 1};
-  if (kept[static_cast<size_t>(kind)] == 0)
+  if (static_cast<uint32_t>(kind) >= kTensorKinds)
+    fail(Code::kInvalidArgument, "tensor kind {} must be 0 to {}", static_cast<int32_t>(kind),
+         kTensorKinds - 1);
+  const auto keeps_it = [&](const nn::Parameter& p) { return keeps(kind, p); };
+  if (std::ranges::none_of(ranks_.table().all(), keeps_it))
     fail(Code::kFailedPrecondition,
          "this engine keeps no {} tensors (it was created for inference, or its optimizer has none)",
          tensor_kind_name(kind));
@@ -149,7 +163,7 @@ void Tensors::check_kind(TensorKind kind) const {
 }
 
 void Tensors::collect(TensorKind kind, const nn::Parameter& p, float* out) const {
-  check_trainable(kind, p);
+  check_kept(ranks_, kind, p);
   if (kind == TensorKind::kWeight) return collect_weight(ranks_, p, out);
   gather(ranks_, p, out, [&](const Rank& rank, const mesh::ElementRun& run, float* to) {
     read_values(rank.link(), to, state_of(rank, kind, p.group).from(run.at), run.size());
@@ -166,7 +180,7 @@ void collect_weight(const Ranks& ranks, const nn::Parameter& p, float* out) {
 
 /// Every rank that has a part of the tensor copies that part.
 void Tensors::scatter(TensorKind kind, const nn::Parameter& p, const float* data) {
-  check_trainable(kind, p);
+  check_kept(ranks_, kind, p);
   if (p.in_base() && base_is_elsewhere(ranks_.config()))
     fail(Code::kFailedPrecondition,
          "parameter \"{}\" belongs to the frozen base, which checkpoints leave out because {} has it: change "
@@ -231,7 +245,7 @@ void Tensors::set(TensorKind kind, std::string_view name, const float* data, siz
 TensorLocation Tensors::location(TensorKind kind, std::string_view name) const {
   check_kind(kind);
   const nn::Parameter& p = ranks_.table().at(name);
-  check_trainable(kind, p);
+  check_kept(ranks_, kind, p);
   if (p.read == nn::Read::kNf4)
     fail(Code::kUnimplemented,
          "tensor \"{}\" is kept in nf4 (/adapter/base), so it has no view; copy it with hws_tensor_get",

@@ -13,12 +13,22 @@
 
 #include "engine/checkpoint/hf/hf_model.h"
 #include "engine/device/arena.h"
+#include "engine/plan/state_table.h"
 #include "engine/ranks/ranks.h"
 #include "engine/state/progress.h"
 
 namespace hawser::train {
 
-enum class TensorKind : int32_t { kWeight = 0, kGradient = 1, kMoment1 = 2, kMoment2 = 3 };
+/// From kFirstState on, the rows of plan::kStates.
+enum class TensorKind : int32_t { kWeight = 0, kGradient = 1, kFirstState = 2, kMoment1 = 2, kMoment2 = 3 };
+inline TensorKind kind_of_state(size_t state) {
+  return static_cast<TensorKind>(static_cast<size_t>(TensorKind::kFirstState) + state);
+}
+/// The row of a kind from kFirstState on.
+inline size_t state_of_kind(TensorKind kind) {
+  return static_cast<size_t>(kind) - static_cast<size_t>(TensorKind::kFirstState);
+}
+inline constexpr size_t kTensorKinds = static_cast<size_t>(TensorKind::kFirstState) + plan::kStateCount;
 
 /// The location of a parameter in memory, for zero-copy views.
 struct TensorLocation {
@@ -37,6 +47,8 @@ class Tensors {
   Tensors(const Ranks& ranks, Progress* progress);
 
   void get(TensorKind kind, std::string_view name, float* data, size_t bytes) const;
+  /// True if the engine has such a tensor of the parameter (a gradient: in a step).
+  bool keeps(TensorKind kind, const nn::Parameter& p) const;
   void set(TensorKind kind, std::string_view name, const float* data, size_t bytes);
   TensorLocation location(TensorKind kind, std::string_view name) const;
   /// Gathers the full tensor from all ranks that have a part of it.

@@ -1,4 +1,4 @@
-// AdamW and SGD, in one pass over memory. Tails use the same vector arithmetic as the body, so results do not
+// AdamW, SGD and Lion, in one pass over memory. Tails use the same vector arithmetic as the body, so results do not
 // depend on how a parameter is divided into shards or ranges.
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/optimizer_step.h"
@@ -82,6 +82,20 @@ void sgd_range(const Sgd& a, int64_t begin, int64_t end) {
   }
 }
 
+template <class Copy>
+void lion_range(const Lion& a, int64_t begin, int64_t end) {
+  const LionConstants c(a);
+  auto* copy = static_cast<Copy*>(a.copy);
+  for (int64_t i = begin; i < end; i += kLanes) {
+    const int n = end - i < kLanes ? static_cast<int>(end - i) : kLanes;
+    vf w = vload_n(a.weight + i, n), m = vload_n(a.m + i, n);
+    lion_step(c, vload_n(a.grad + i, n), w, m);
+    vstore_n(a.weight + i, w, n);
+    vstore_n(a.m + i, m, n);
+    if constexpr (!__is_same(Copy, float)) store_n(copy + i, w, n);
+  }
+}
+
 /// Returns the type of the rounded copy; f32 if there is none.
 template <class Args>
 DType copied_as(const Args& a) {
@@ -103,6 +117,12 @@ void adamw(const AdamW& args, Stream& stream) {
 void sgd(const Sgd& args, Stream& stream) {
   parallel_ranges(stream, args.n, kGrain, [&](int64_t begin, int64_t end) {
     with_element(copied_as(args), [&](auto element) { sgd_range<decltype(element)>(args, begin, end); });
+  });
+}
+
+void lion(const Lion& args, Stream& stream) {
+  parallel_ranges(stream, args.n, kGrain, [&](int64_t begin, int64_t end) {
+    with_element(copied_as(args), [&](auto element) { lion_range<decltype(element)>(args, begin, end); });
   });
 }
 

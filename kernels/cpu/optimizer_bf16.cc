@@ -1,4 +1,4 @@
-// AdamW and SGD on all-bf16 state, in one pass over memory: like optimizer.cc, with stochastic rounding
+// AdamW, SGD and Lion on all-bf16 state, in one pass over memory: like optimizer.cc, with stochastic rounding
 // (kernels/include/stochastic_rounding.h) on stores. Random words are computed at once for 64 consecutive
 // elements of the parameter, wherever the range is divided.
 #include "kernels/cpu/level.h"
@@ -84,6 +84,18 @@ void sgd_range(const SgdBf16& a, int64_t begin, int64_t end) {
   });
 }
 
+void lion_range(const LionBf16& a, int64_t begin, int64_t end) {
+  const LionConstants c(a);
+  auto *weight = static_cast<uint16_t*>(a.weight), *momentum = static_cast<uint16_t*>(a.m);
+  const auto* grad = static_cast<const uint16_t*>(a.grad);
+  with_words(a.run, a.scalars->step, begin, end, [&](int64_t i, int n, vwords word) {
+    vf w = vload_bf16_n(weight + i, n), m = vload_bf16_n(momentum + i, n);
+    lion_step(c, vload_bf16_n(grad + i, n), w, m);
+    store_rounded(weight + i, w, word & 0xffffu, n);
+    store_rounded(momentum + i, m, word >> 16, n);
+  });
+}
+
 }  // namespace
 
 void adamw_bf16(const AdamWBf16& args, Stream& stream) {
@@ -92,6 +104,10 @@ void adamw_bf16(const AdamWBf16& args, Stream& stream) {
 
 void sgd_bf16(const SgdBf16& args, Stream& stream) {
   parallel_ranges(stream, args.n, kGrain, [&](int64_t begin, int64_t end) { sgd_range(args, begin, end); });
+}
+
+void lion_bf16(const LionBf16& args, Stream& stream) {
+  parallel_ranges(stream, args.n, kGrain, [&](int64_t begin, int64_t end) { lion_range(args, begin, end); });
 }
 
 }  // namespace hawser::kernels::HWS_LEVEL

@@ -1,6 +1,6 @@
 // Reference for the optimizers: the formulas of their papers for one element, over the number type T; and
-// stochastic rounding. `a` has the arguments of the step for either storage (AdamW or AdamWBf16, Sgd or
-// SgdBf16).
+// stochastic rounding. `a` has the arguments of the step for either storage (AdamW or AdamWBf16, for
+// instance).
 #pragma once
 
 #include <bit>
@@ -10,6 +10,11 @@
 
 namespace hawser::kernels {
 
+template <class Args>
+double learning_rate(const Args& a, const OptimizerScalars& s) {
+  return static_cast<double>(s.lr) * static_cast<double>(a.rate);
+}
+
 template <class Args, class T>
 void adamw_reference(const Args& a, const OptimizerScalars& s, T& w, T& m, T& v, T grad) {
   const double beta1 = a.beta1, beta2 = a.beta2;
@@ -18,8 +23,7 @@ void adamw_reference(const Args& a, const OptimizerScalars& s, T& w, T& m, T& v,
   v = beta2 * v + (1.0 - beta2) * g * g;
   const T step = (m / static_cast<double>(s.bias_correction1)) /
                  (std::sqrt(v / static_cast<double>(s.bias_correction2)) + static_cast<double>(a.eps));
-  w = w - static_cast<double>(s.lr) * static_cast<double>(a.weight_decay) * w -
-      static_cast<double>(s.lr) * step;
+  w = w - learning_rate(a, s) * static_cast<double>(a.weight_decay) * w - learning_rate(a, s) * step;
 }
 
 template <class Args, class T>
@@ -27,7 +31,17 @@ void sgd_reference(const Args& a, const OptimizerScalars& s, T& w, T& buf, T gra
   const double momentum = a.momentum;
   const T g = grad * static_cast<double>(s.grad_scale) + static_cast<double>(a.weight_decay) * w;
   buf = momentum * buf + g;
-  w = w - static_cast<double>(s.lr) * (a.nesterov ? g + momentum * buf : buf);
+  w = w - learning_rate(a, s) * (a.nesterov ? g + momentum * buf : buf);
+}
+
+template <class Args, class T>
+void lion_reference(const Args& a, const OptimizerScalars& s, T& w, T& m, T grad) {
+  const double beta1 = a.beta1, beta2 = a.beta2;
+  const T g = grad * static_cast<double>(s.grad_scale);
+  const T c = beta1 * m + (1.0 - beta1) * g;
+  const double sign = c > 0 ? 1.0 : c < 0 ? -1.0 : 0.0;
+  w = w - learning_rate(a, s) * static_cast<double>(a.weight_decay) * w - learning_rate(a, s) * sign;
+  m = beta2 * m + (1.0 - beta2) * g;
 }
 
 /// Returns x as bf16, rounded with the bits of element `i` of a range.

@@ -1,4 +1,4 @@
-// AdamW and SGD in one pass over memory; optimizer_step.h has the arithmetic.
+// AdamW, SGD and Lion in one pass over memory; optimizer_step.h has the arithmetic.
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/optimizer_step.h"
 #include "kernels/cuda/table.h"
@@ -42,6 +42,23 @@ struct SgdStep {
   }
 };
 
+struct LionStep {
+  Lion a;
+
+  template <int N>
+  __device__ void at(int64_t i) const {
+    const OptimizerScalars s = *a.scalars;
+    float w[N], m[N], grad[N];
+    load<N>(w, a.weight + i);
+    load<N>(m, a.m + i);
+    load<N>(grad, a.grad + i);
+    lion_step<N>(a, s, grad, w, m);
+    store<N>(a.weight + i, w);
+    store<N>(a.m + i, m);
+    if (a.copy != nullptr) store<N>(static_cast<bf16*>(a.copy) + i, w);
+  }
+};
+
 }  // namespace
 
 void adamw(const AdamW& args, Stream& stream) {
@@ -52,6 +69,11 @@ void adamw(const AdamW& args, Stream& stream) {
 void sgd(const Sgd& args, Stream& stream) {
   const bool wide = all_wide({args.weight, args.buf, args.grad, args.copy});
   for_each_element(cuda_stream(stream), "sgd", args.n, wide, SgdStep{args});
+}
+
+void lion(const Lion& args, Stream& stream) {
+  const bool wide = all_wide({args.weight, args.m, args.grad, args.copy});
+  for_each_element(cuda_stream(stream), "lion", args.n, wide, LionStep{args});
 }
 
 }  // namespace hawser::kernels::cuda

@@ -1,4 +1,4 @@
-// AdamW and SGD on all-bf16 state, in one pass over memory, with the random words of
+// AdamW, SGD and Lion on all-bf16 state, in one pass over memory, with the random words of
 // kernels/cpu/optimizer_bf16.cc; optimizer_step.h has the arithmetic.
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/optimizer_step.h"
@@ -76,6 +76,24 @@ struct SgdBf16Step {
   }
 };
 
+struct LionBf16Step {
+  LionBf16 a;
+
+  template <int N>
+  __device__ void at(int64_t i) const {
+    const OptimizerScalars s = *a.scalars;
+    uint32_t words[N];
+    rounding_words_at<N>(words, a.run, s.step, i);
+    float w[N], m[N], grad[N];
+    load<N>(w, static_cast<const bf16*>(a.weight) + i);
+    load<N>(m, static_cast<const bf16*>(a.m) + i);
+    load<N>(grad, static_cast<const bf16*>(a.grad) + i);
+    lion_step<N>(a, s, grad, w, m);
+    store_rounded<N>(a.weight, i, w, words, RoundingUse::kWeight);
+    store_rounded<N>(a.m, i, m, words, RoundingUse::kMoment1);
+  }
+};
+
 }  // namespace
 
 void adamw_bf16(const AdamWBf16& args, Stream& stream) {
@@ -86,6 +104,11 @@ void adamw_bf16(const AdamWBf16& args, Stream& stream) {
 void sgd_bf16(const SgdBf16& args, Stream& stream) {
   const bool wide = all_wide({args.weight, args.buf, args.grad});
   for_each_element(cuda_stream(stream), "sgd_bf16", args.n, wide, SgdBf16Step{args});
+}
+
+void lion_bf16(const LionBf16& args, Stream& stream) {
+  const bool wide = all_wide({args.weight, args.m, args.grad});
+  for_each_element(cuda_stream(stream), "lion_bf16", args.n, wide, LionBf16Step{args});
 }
 
 }  // namespace hawser::kernels::cuda

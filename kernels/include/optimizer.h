@@ -1,4 +1,4 @@
-// Optimizer steps. Each is one pass over memory.
+// Optimizer steps. Each is one pass over memory. lr in the formulas is scalars->lr * rate.
 #pragma once
 
 #include "engine/base/dtype.h"
@@ -30,6 +30,7 @@ struct AdamW {
   int64_t n = 0;
   float beta1 = 0.9f, beta2 = 0.999f, eps = 1e-8f, weight_decay = 0.0f;
   DType copy_type = DType::kBf16;
+  float rate = 1.0f;  ///< factor on scalars->lr
 };
 
 /// SGD with momentum, as in PyTorch: g = grad * grad_scale + weight_decay * w; buf = momentum * buf + g; w -=
@@ -44,6 +45,23 @@ struct Sgd {
   float momentum = 0.0f, weight_decay = 0.0f;
   bool nesterov = false;
   DType copy_type = DType::kBf16;
+  float rate = 1.0f;  ///< factor on scalars->lr
+};
+
+/// Lion (Chen et al., arXiv 2302.06675, algorithm 2), element-wise with explicit fma: g = grad * grad_scale;
+/// c = beta1*m + (1-beta1)*g; w = w - lr * weight_decay * w - lr * sign(c); m = beta2*m + (1-beta2)*g. sign(0)
+/// is 0, and the sign of a NaN is that NaN. weight: f32 [n] master, updated. copy: [n] of copy_type (bf16 or
+/// f16), rounded, or null. m: f32 [n].
+struct Lion {
+  float* weight = nullptr;
+  void* copy = nullptr;
+  float* m = nullptr;
+  const float* grad = nullptr;
+  const OptimizerScalars* scalars = nullptr;
+  int64_t n = 0;
+  float beta1 = 0.9f, beta2 = 0.99f, weight_decay = 0.0f;
+  DType copy_type = DType::kBf16;
+  float rate = 1.0f;  ///< factor on scalars->lr
 };
 
 /// AdamW on weight, m, v and grad in bf16 [n] each, without an fp32 copy. They are widened to f32 and updated
@@ -59,6 +77,7 @@ struct AdamWBf16 {
   int64_t n = 0;
   float beta1 = 0.9f, beta2 = 0.999f, eps = 1e-8f, weight_decay = 0.0f;
   RoundingRun run;
+  float rate = 1.0f;  ///< factor on scalars->lr
 };
 
 /// Sgd in bf16: weight, buf (null if momentum is 0) and grad are bf16 [n]; buf is rounded like a first
@@ -72,6 +91,19 @@ struct SgdBf16 {
   float momentum = 0.0f, weight_decay = 0.0f;
   bool nesterov = false;
   RoundingRun run;
+  float rate = 1.0f;  ///< factor on scalars->lr
+};
+
+/// Lion in bf16: weight, m and grad are bf16 [n]; weight and m are rounded as by AdamWBf16.
+struct LionBf16 {
+  void* weight = nullptr;
+  void* m = nullptr;
+  const void* grad = nullptr;
+  const OptimizerScalars* scalars = nullptr;
+  int64_t n = 0;
+  float beta1 = 0.9f, beta2 = 0.99f, weight_decay = 0.0f;
+  RoundingRun run;
+  float rate = 1.0f;  ///< factor on scalars->lr
 };
 
 }  // namespace hawser::kernels

@@ -57,8 +57,10 @@ namespace hawser::kernels {
   KERNEL(block_decode, BlockDecode)                          \
   KERNEL(adamw, AdamW)                                       \
   KERNEL(sgd, Sgd)                                           \
+  KERNEL(lion, Lion)                                         \
   KERNEL(adamw_bf16, AdamWBf16)                              \
   KERNEL(sgd_bf16, SgdBf16)                                  \
+  KERNEL(lion_bf16, LionBf16)                                \
   KERNEL(grouped_matmul, GroupedMatmul)                      \
   KERNEL(expert_activation_forward, ExpertActivationForward) \
   KERNEL(expert_activation_backward, ExpertActivationBackward)

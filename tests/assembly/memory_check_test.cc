@@ -30,7 +30,7 @@ struct Planned {
   explicit Planned(const config::ConfigTree& tree, bool in_place = true)
       : assembly(assemble(tree)),
         config(assembly.config),
-        model(config.model, config.init.scale_residual, config.optimizer.frozen),
+        model(config.model, config.init.scale_residual, optim::trained_parts(config.optimizer)),
         target{&choose_kernels(config), 1, in_place} {}
 
   EnginePlans plans() const { return make_plans(model, config, target, false); }

@@ -27,7 +27,8 @@ PlanDigest digest(const char* set = "{}", int32_t workers = 1,
   nlohmann::json json = nlohmann::json::parse(layout_config({}, layout));
   json.merge_patch(nlohmann::json::parse(set));
   const train::Assembly a = train::assemble(config::ConfigTree::from_json(json.dump()));
-  const nn::Model model(a.config.model, a.config.init.scale_residual, a.config.optimizer.frozen);
+  const nn::Model model(a.config.model, a.config.init.scale_residual,
+                        optim::trained_parts(a.config.optimizer));
   train::EnginePlans plans =
       train::make_plans(model, a.config, {&train::choose_kernels(a.config), workers, true}, false);
   if (change) change(&plans);

@@ -207,9 +207,26 @@ std::vector<Case> belonging() {
          return load(site.checkpoint(),
                      sound_config(Json::parse(R"({"optimizer": {"kind": "sgd", "momentum": 0.9}})")));
        }},
+      {"a checkpoint whose optimizer had other rules",
+       HWS_CHECKPOINT_INCOMPATIBLE,
+       {"optimizer.v.", "does not keep", "/optimizer", "/init/from"},
+       [](Site& site) {
+         return load(
+             site.checkpoint(),
+             sound_config(Json::parse(R"({"optimizer": {"rules": [{"of": "*norm*", "kind": "lion"}]}})")));
+       }},
+      manifest(
+          "a checkpoint whose rules gave a tensor another optimizer with as many moments",
+          {"state of optimizer \"muon\" for \"head.weight\"", "this engine's optimizer is \"adamw\"",
+           "/optimizer/rules"},
+          [](Json& j) {
+            j["config"]["optimizer"]["rules"] =
+                Json::parse(R"([{"of": "head.*", "kind": "muon"}, {"of": "*", "rate": 2}])");
+          },
+          HWS_CHECKPOINT_INCOMPATIBLE),
       manifest(
           "the checkpoint of another optimizer with as many moments",
-          {"moments of optimizer \"lion\"", "this engine's optimizer is \"adamw\"", "/optimizer/kind",
+          {"state of optimizer \"lion\"", "this engine's optimizer is \"adamw\"", "/optimizer/kind",
            "/init/from"},
           [](Json& j) { j["config"]["optimizer"]["kind"] = "lion"; }, HWS_CHECKPOINT_INCOMPATIBLE),
   };

@@ -40,6 +40,11 @@ std::string name_of(const Cell& c) {
                      c.problem.heads, c.layout.name());
 }
 
+/// Each block has tensors of several optimizers, rates and decays.
+constexpr const char* kMixedRules =
+    R"([{"of": "*.bias", "kind": "lion", "decay": 0.2}, {"of": "blocks.?.mlp.down.*", "kind": "sgd"},
+        {"of": "blocks.1.attention.*", "kind": "lion", "rate": 0.5}, {"of": "embedding.*", "rate": 2}])";
+
 std::vector<Cell> all_cells(int64_t most_ranks) {
   std::vector<Cell> cells;
   for (const int64_t world : {1, 2, 3, 4, 6, 8})
@@ -54,6 +59,7 @@ std::vector<Cell> all_cells(int64_t most_ranks) {
                 cell.problem.precision = precision, cell.problem.optimizer = optimizer,
                 cell.problem.tied = tied;
                 cell.problem.frozen = cells.size() % 3 == 0;
+                if (cells.size() % 7 == 0) cell.problem.rules = kMixedRules;
                 cell.layout = layout;
                 cells.push_back(cell);
               }

@@ -129,6 +129,7 @@ std::string layout_config(const Problem& p, const Layout& layout) {
     json["optimizer"]["frozen"] = {p.like_gpt2 ? "embedding.positions.weight" : "*_norm.weight",
                                    "blocks.0.mlp.*"};
   for (const std::string& pattern : p.frozen_also) json["optimizer"]["frozen"].push_back(pattern);
+  if (!p.rules.empty()) json["optimizer"]["rules"] = Json::parse(p.rules);
   json["schedule"] = {{"warmup_steps", 2}};
   json["train"] = {{"steps", 100}};
   json["cpu"] = {{"threads", 1}};
@@ -182,7 +183,8 @@ StepRecord LayoutRun::step() {
   const Json tensors = Json::parse(trainer_->tensors().json());
   const auto take = [&](train::TensorKind kind, std::map<std::string, std::vector<float>>* into) {
     for (const Json& t : tensors) {
-      if (kind != train::TensorKind::kWeight && !t.at("trainable").get<bool>()) continue;
+      if (!trainer_->tensors().keeps(kind, trainer_->ranks().table().at(t.at("name").get<std::string>())))
+        continue;
       std::vector<float>& values = (*into)[t.at("name").get<std::string>()];
       values.resize(t.at("count").get<size_t>());
       trainer_->tensors().get(kind, t.at("name").get<std::string>(), values.data(),
@@ -196,9 +198,7 @@ StepRecord LayoutRun::step() {
   for (const char* key : {"experts", "preferences"})
     if (metrics.contains(key)) record.loads += metrics.at(key).dump();
   take(train::TensorKind::kWeight, &record.weights);
-  const int64_t moments = optim::moment_count(trainer_->ranks().config().optimizer);
-  if (moments > 0) take(train::TensorKind::kMoment1, &record.moment1);
-  if (moments > 1) take(train::TensorKind::kMoment2, &record.moment2);
+  for (size_t i = 0; i < plan::kStateCount; ++i) take(train::kind_of_state(i), &record.states[i]);
   return record;
 }
 
@@ -214,7 +214,9 @@ std::string summary_of(const std::vector<StepRecord>& records) {
   std::string text;
   for (const StepRecord& r : records) {
     uint64_t digest = 1469598103934665603u;  // FNV-1a over all tensors in the order of their names
-    for (const auto* tensors : {&r.gradients, &r.weights, &r.moment1, &r.moment2})
+    std::vector<const std::map<std::string, std::vector<float>>*> all = {&r.gradients, &r.weights};
+    for (const auto& state : r.states) all.push_back(&state);
+    for (const auto* tensors : all)
       for (const auto& [name, values] : *tensors)
         for (const float value : values) {
           uint32_t bits = 0;
@@ -267,14 +269,15 @@ std::string first_difference(const std::vector<StepRecord>& a, const std::vector
     if (without_rounds(a[i].loads) != without_rounds(b[i].loads))
       return at(fmt::format("loads {} and {}", a[i].loads, b[i].loads));
     if (a[i].loss != b[i].loss) return at(fmt::format("loss {:.17g} and {:.17g}", a[i].loss, b[i].loss));
-    for (const std::string& text :
-         {wrong_norm(a[i]), wrong_norm(b[i]), difference("gradient", a[i].gradients, b[i].gradients),
-          a[i].grad_norm == b[i].grad_norm
-              ? std::string()
-              : fmt::format("gradient norm {:.17g} and {:.17g}", a[i].grad_norm, b[i].grad_norm),
-          difference("moment 1", a[i].moment1, b[i].moment1),
-          difference("moment 2", a[i].moment2, b[i].moment2),
-          difference("weight", a[i].weights, b[i].weights)})
+    std::vector<std::string> texts = {
+        wrong_norm(a[i]), wrong_norm(b[i]), difference("gradient", a[i].gradients, b[i].gradients),
+        a[i].grad_norm == b[i].grad_norm
+            ? std::string()
+            : fmt::format("gradient norm {:.17g} and {:.17g}", a[i].grad_norm, b[i].grad_norm)};
+    for (size_t s = 0; s < plan::kStateCount; ++s)
+      texts.push_back(difference(plan::kStates[s].label, a[i].states[s], b[i].states[s]));
+    texts.push_back(difference("weight", a[i].weights, b[i].weights));
+    for (const std::string& text : texts)
       if (!text.empty()) return at(text);
   }
   return "";

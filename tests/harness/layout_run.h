@@ -3,6 +3,7 @@
 // after each step.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "engine/comm/comm.h"
+#include "engine/plan/state_table.h"
 #include "engine/run/trainer.h"
 
 namespace hawser::testing {
@@ -70,6 +72,7 @@ struct Problem {
                   ///< weights
   bool frozen = false;
   std::vector<std::string> frozen_also;  ///< patterns
+  std::string rules;                     ///< /optimizer/rules, as JSON; empty: none
   bool graphs = true;                    ///< /cuda/graphs
   double dropout = 0.1;
   int64_t weights_every = 3;  ///< the last of this many batches has weights; 0: none
@@ -86,7 +89,8 @@ struct StepRecord {
   int64_t tokens = 0;
   /// Router statistics and the rewards of pairs, as in the metrics.
   std::string loads;
-  std::map<std::string, std::vector<float>> gradients, weights, moment1, moment2;
+  std::map<std::string, std::vector<float>> gradients, weights;
+  std::array<std::map<std::string, std::vector<float>>, plan::kStateCount> states;  ///< as plan::kStates
 };
 
 std::string layout_config(const Problem& problem, const Layout& layout);

@@ -8,6 +8,7 @@ namespace hawser::testing {
 namespace op_cases_optimizer_bf16 {
 
 using kernels::AdamWBf16;
+using kernels::LionBf16;
 using kernels::OptimizerScalars;
 using kernels::RoundingUse;
 using kernels::SgdBf16;
@@ -90,6 +91,23 @@ OpCase sgd_case(int64_t n, int64_t first, float momentum, bool nesterov) {
   return c;
 }
 
+OpCase lion_case(int64_t n, int64_t first) {
+  const auto a = rounded_at<LionBf16>(n, first);
+  OpCase c = {"lion_bf16", std::to_string(n) + "_from_" + std::to_string(first), {}, nullptr, nullptr};
+  c.operands = {state("weight", n, 1, 1.0), state("m", n, 2, 0.1), input("grad", DType::kBf16, n, 4)};
+  c.fast = [=](const FastCall& call) {
+    LionBf16 args = a;
+    args.weight = call.data[0], args.m = call.data[1], args.grad = call.data[2];
+    call.table.lion_bf16(args, call.stream);
+  };
+  c.reference = [=](RealOperands& x) {
+    for (size_t i = 0; i < x[0].size(); ++i) lion_reference(a, kScalars, x[0][i], x[1][i], x[2][i]);
+    round_all(a, x[0], RoundingUse::kWeight);
+    round_all(a, x[1], RoundingUse::kMoment1);
+  };
+  return c;
+}
+
 }  // namespace op_cases_optimizer_bf16
 
 void add_optimizer_bf16_cases(std::vector<OpCase>& cases) {
@@ -97,6 +115,7 @@ void add_optimizer_bf16_cases(std::vector<OpCase>& cases) {
   for (const auto& [n, first] :
        {std::pair<int64_t, int64_t>{1, 0}, {63, 2}, {4096, 1}, {20001, 1ll << 33}, {kCutElements, 305}}) {
     cases.push_back(adamw_case(n, first));
+    cases.push_back(lion_case(n, first));
     cases.push_back(sgd_case(n, first, 0.0f, false));
     cases.push_back(sgd_case(n, first, 0.9f, first % 2 == 1));
   }

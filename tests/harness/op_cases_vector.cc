@@ -10,6 +10,7 @@ namespace op_cases_vector {
 
 using kernels::AdamW;
 using kernels::ColumnSum;
+using kernels::Lion;
 using kernels::OptimizerScalars;
 using kernels::Sgd;
 
@@ -214,6 +215,33 @@ OpCase sgd_case(int64_t n, float momentum, bool nesterov, bool copy, DType copy_
   return c;
 }
 
+OpCase lion_case(int64_t n, bool copy, DType copy_type = DType::kBf16) {
+  Lion a;
+  a.scalars = &kScalars;
+  a.n = n;
+  a.weight_decay = 0.1f;
+  a.copy_type = copy_type;
+  OpCase c = {
+      "lion", std::to_string(n) + (copy ? "_copy_" + type_word(copy_type) : ""), {}, nullptr, nullptr};
+  c.operands = {in_out("weight", DType::kF32, n, 1, 1.0, 1e-6), in_out("m", DType::kF32, n, 2, 0.1, 1e-6),
+                input("grad", DType::kF32, n, 4), output("copy", copy_type, n, 1e-6)};
+  c.fast = [=](const FastCall& call) {
+    Lion args = a;
+    args.weight = call.as<float>(0);
+    args.m = call.as<float>(1);
+    args.grad = call.as<float>(2);
+    args.copy = copy ? call.data[3] : nullptr;
+    call.table.lion(args, call.stream);
+  };
+  c.reference = [=](RealOperands& x) {
+    for (size_t i = 0; i < x[0].size(); ++i) {
+      lion_reference(a, kScalars, x[0][i], x[1][i], x[2][i]);
+      if (copy) x[3][i] = x[0][i];
+    }
+  };
+  return c;
+}
+
 }  // namespace op_cases_vector
 
 void add_vector_cases(std::vector<OpCase>& cases) {
@@ -239,6 +267,9 @@ void add_vector_cases(std::vector<OpCase>& cases) {
       cases.push_back(sgd_case(n, 0.0f, false, copy));
       cases.push_back(sgd_case(n, 0.9f, copy, copy));
     }
+    cases.push_back(lion_case(n, false));
+    cases.push_back(lion_case(n, true));
+    cases.push_back(lion_case(n, true, DType::kF16));
     cases.push_back(adamw_case(n, true, 0.1f, DType::kF16));
     cases.push_back(sgd_case(n, 0.9f, true, true, DType::kF16));
   }

@@ -163,22 +163,33 @@ Json adapter(Draw* d) {
 }
 
 Json optimizer(Draw* d) {
-  Json o = {
-      {"kind", d->one_of({"adamw", "sgd"})}, {"learning_rate", 0.01}, {"clip_norm", d->one_of({0, 0.5})}};
+  Json o = {{"kind", d->one_of({"adamw", "sgd", "lion"})},
+            {"learning_rate", 0.01},
+            {"clip_norm", d->one_of({0, 0.5})}};
   if (d->once_in(3)) o["weight_decay"] = 0.3;
   if (o["kind"] == "adamw" && d->once_in(3)) o["beta1"] = 0.8, o["beta2"] = 0.99, o["eps"] = 1e-6;
+  if (o["kind"] == "lion" && d->once_in(2)) o["beta2"] = 0.99;
   if (o["kind"] == "sgd" && d->once_in(2)) o["momentum"] = 0.9, o["nesterov"] = d->once_in(2);
   if (d->once_in(3))
     for (int64_t i = d->from(1, 3); i > 0; --i)
       o["frozen"].push_back(d->one_of({"embedding.*", "blocks.0.*", "blocks.?.mlp.*", "*.attention.*",
                                        "*norm*", "blocks.1*", "blocks.3*", "head*", "blocks.*"}));
+  if (d->once_in(3))
+    for (int64_t i = d->from(1, 3); i > 0; --i) {
+      Json rule = {{"of", d->one_of({"*norm*", "*.bias", "embedding.*", "blocks.1.*", "*.mlp.*",
+                                     "*.adapter_a.*", "blocks.?.attention.o.weight", "*"})}};
+      if (d->once_in(2)) rule["kind"] = d->one_of({"adamw", "sgd", "lion"});
+      if (d->once_in(2)) rule["rate"] = 0.3;
+      if (d->once_in(3)) rule["decay"] = 0.2;
+      o["rules"].push_back(rule);
+    }
   return o;
 }
 
 Json schedule(Draw* d) {
   Json s = {{"kind", d->one_of({"constant", "cosine", "linear", "wsd"})}, {"warmup_steps", d->from(0, 2)}};
   if (s["kind"] != "constant" && d->once_in(2)) s["decay_steps"] = 4, s["min_learning_rate"] = 0.001;
-  if (s["kind"] == "wsd") s["stable_steps"] = 1;
+  if (s["kind"] == "wsd") s["stable_steps"] = 1, s["decay_shape"] = d->one_of({"linear", "sqrt"});
   return s;
 }
 
@@ -281,7 +292,7 @@ Json config(uint64_t seed, uint64_t attempt) {
 bool is_valid(const std::string& json) {
   try {
     const config::ResolvedConfig c = train::assemble(config::ConfigTree::from_json(json)).config;
-    const nn::Model model(c.model, c.init.scale_residual, c.optimizer.frozen);
+    const nn::Model model(c.model, c.init.scale_residual, optim::trained_parts(c.optimizer));
     const bool compared =
         c.moe.capacity_factor == 0 || c.mesh.tp * c.mesh.cp == 1;  // prove_layout refuses all other configs
     return c.mesh.world() > 1 && compared && (c.mesh.tp * c.mesh.cp * c.mesh.pp == 1 || c.mesh.world() <= 16);

@@ -1,4 +1,4 @@
-// AdamW and SGD on every level, compared with fp64, and their promise that a step does not depend on how the
+// AdamW, SGD and Lion on every level, compared with fp64, and their promise that a step does not depend on how the
 // elements are divided.
 #include "kernels/include/optimizer.h"
 
@@ -45,6 +45,13 @@ struct State {
     AdamW args;
     args.weight = w.data() + begin, args.copy = copy.data() + begin, args.m = m.data() + begin;
     args.v = v.data() + begin, args.grad = grad.data() + begin, args.scalars = &kScalars;
+    args.n = end - begin, args.weight_decay = 0.1f;
+    return args;
+  }
+  Lion lion(int64_t begin, int64_t end) {
+    Lion args;
+    args.weight = w.data() + begin, args.copy = copy.data() + begin, args.m = m.data() + begin;
+    args.grad = grad.data() + begin, args.scalars = &kScalars;
     args.n = end - begin, args.weight_decay = 0.1f;
     return args;
   }
@@ -109,6 +116,49 @@ TEST(AdamW, ACopyThatPassesTheCachesHasTheSameBits) {
     table->adamw(parts.adamw(n / 2, n), stream);
     EXPECT_TRUE(whole.same(parts)) << table->name;
     EXPECT_TRUE(whole.intact()) << table->name;
+  }
+}
+
+TEST(Lion, MatchesFp64AndCutsChangeNoBit) {
+  for (const int64_t n : {1, 17, 20001}) {
+    for (const KernelTable* table : testing::kernel_tables()) {
+      State s(n), before(n), parts(n);
+      SerialStream stream(2);
+      table->lion(s.lion(0, n), stream);
+      EXPECT_TRUE(s.intact());
+      expect_copies(s, table->name);
+      for (int64_t i = 0; i < n; ++i) {
+        double w = before.w[i], m = before.m[i];
+        lion_reference(s.lion(0, n), kScalars, w, m, static_cast<double>(before.grad[i]));
+        ASSERT_NEAR(w, s.w[i], 1e-7) << table->name;
+        ASSERT_NEAR(m, s.m[i], 1e-7) << table->name;
+      }
+      table->lion(parts.lion(0, n / 3), stream);
+      table->lion(parts.lion(n / 3, n), stream);
+      EXPECT_TRUE(parts.same(s)) << table->name;
+    }
+  }
+}
+
+TEST(Lion, DirectionsAreOneWithASignZeroOrNotANumber) {
+  constexpr float kTiny = 1e-45f, kInf = INFINITY;
+  const float moments[] = {kTiny * 4, -kTiny * 4, 0.0f, -0.0f, kInf, -kInf, NAN, 3e38f};
+  const float directions[] = {1, -1, 0, 0, 1, -1, NAN, 1};
+  constexpr int64_t n = std::size(moments);
+  for (const KernelTable* table : testing::kernel_tables()) {
+    State s(n);
+    for (int64_t i = 0; i < n; ++i) s.w[i] = 0, s.m[i] = moments[i], s.grad[i] = 0;
+    Lion args = s.lion(0, n);
+    args.beta1 = 0.75f, args.weight_decay = 0;
+    SerialStream stream(1);
+    table->lion(args, stream);
+    for (int64_t i = 0; i < n; ++i) {
+      const float step = kScalars.lr * directions[i];
+      if (std::isnan(step))
+        EXPECT_TRUE(std::isnan(s.w[i])) << table->name;
+      else
+        EXPECT_EQ(s.w[i], -step) << table->name << " " << moments[i];
+    }
   }
 }
 

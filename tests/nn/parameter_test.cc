@@ -141,6 +141,33 @@ TEST(ParameterTable, AGroupHoldsParametersOfOneBlockThatAreHeldAlike) {
   }
 }
 
+TEST(ParameterTable, TheFirstRuleThatNamesAParameterDecidesAndOptimizersHaveGroupsOfTheirOwn) {
+  nn::TrainedParts parts({"blocks.1.mlp.*"});
+  parts.optimizer = 2;
+  parts.rules = {{"blocks.*.attention_norm.*", 1}, {"blocks.0.*", 0}, {"*.bias", 1}, {"blocks.?.mlp.*", 3}};
+  const auto expected = [&](const Parameter& p) {
+    if (!p.trainable) return -1;
+    for (size_t i = 0; i < parts.rules.size(); ++i)
+      if (is_named_by(p, parts.rules[i].of)) return static_cast<int>(i);
+    return -1;
+  };
+  parts.rules.pop_back();
+  for (const int64_t tp : {1, 2}) {
+    const ParameterTable table(resolve(kEverything), true, parts, tp),
+        without(resolve(kEverything), true, {}, tp);
+    std::set<std::pair<int64_t, int32_t>> seen;
+    for (const Parameter& p : table.all()) {
+      EXPECT_EQ(p.rule, expected(p)) << p.name;
+      const int32_t optimizer = !p.trainable ? 0 : p.rule < 0 ? 2 : parts.rules[size_t(p.rule)].optimizer;
+      const ParameterGroup& group = table.groups().at(static_cast<size_t>(p.group));
+      EXPECT_EQ(group.optimizer, optimizer) << p.name;
+      seen.insert({p.block, group.optimizer});
+      EXPECT_EQ(p.local_shape, without.at(p.name).local_shape);
+    }
+    EXPECT_GT(seen.size(), 5u);
+  }
+}
+
 TEST(ParameterTable, MatricesThatAreMultipliedAreReadInTheComputeTypeAllElseInF32) {
   for (const char* json : {kGpt, kEverything}) {
     const ParameterTable table(resolve(json));

@@ -69,6 +69,16 @@ TEST(LrSchedule, RatesOfEveryStepAreThoseOfTheTable) {
   }
 }
 
+TEST(LrSchedule, ADecayOfShapeSqrtFallsAsOneMinusTheRoot) {
+  constexpr double kRates[] = {0.5, 1, 1, 1, 1, 0.591752, 0.422650, 0.292893, 0.183503, 0.087129, 0};
+  for (const double low : {0.0, 0.2})
+    for (int64_t step = 1; step <= 11; ++step) {
+      const optim::ScheduleConfig schedule{ScheduleKind::kWsd, 2, 10, 2, low, optim::DecayShape::kSqrt};
+      const double rate = kRates[step - 1], above = step > 2 ? low + (1 - low) * rate : rate;
+      EXPECT_NEAR(learning_rate(schedule, 1.0, step), above, 1e-6) << step;
+    }
+}
+
 TEST(LrSchedule, NoStepOfADecayToZeroHasARateOfZero) {
   for (const ScheduleKind kind : {ScheduleKind::kLinear, ScheduleKind::kCosine, ScheduleKind::kWsd})
     for (const int64_t warmup : {0, 1, 3})

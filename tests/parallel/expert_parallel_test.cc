@@ -60,10 +60,8 @@ std::string without_rounds(const std::string& loads) {
 StepRecord dense_part(StepRecord record) {
   record.grad_norm = 0, record.norm_of_gradients = -1;
   record.loads = without_rounds(record.loads);
-  for (auto* tensors : {&record.gradients, &record.weights, &record.moment1, &record.moment2})
-    without_experts(tensors);
-  record.weights.clear(), record.moment1.clear(),
-      record.moment2.clear();  // clipping uses the norm of all
+  without_experts(&record.gradients);
+  record.weights.clear(), record.states = {};  // clipping uses the norm of all
   return record;
 }
 

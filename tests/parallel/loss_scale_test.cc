@@ -75,9 +75,8 @@ std::string state_of(const Trainer& trainer) {
   for (const Json& t : Json::parse(trainer.tensors().json()))
     for (const train::TensorKind kind :
          {train::TensorKind::kWeight, train::TensorKind::kMoment1, train::TensorKind::kMoment2}) {
-      const auto moments = optim::moment_count(trainer.config().optimizer);
-      if (kind != train::TensorKind::kWeight && !t.at("trainable").get<bool>()) continue;
-      if (static_cast<int64_t>(kind) - static_cast<int64_t>(train::TensorKind::kGradient) > moments) continue;
+      const nn::Parameter& p = trainer.ranks().table().at(t.at("name").get<std::string>());
+      if (!trainer.tensors().keeps(kind, p)) continue;
       std::vector<float> values(t.at("count").get<size_t>());
       trainer.tensors().get(kind, t.at("name").get<std::string>(), values.data(), values.size() * 4);
       state.append(reinterpret_cast<const char*>(values.data()), values.size() * 4);

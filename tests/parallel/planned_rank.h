@@ -12,6 +12,7 @@
 #include "engine/parallel/shard_layout.h"
 #include "engine/parallel/zero.h"
 #include "engine/plan/serial.h"
+#include "tests/harness/kept_moments.h"
 #include "tests/plan/plan_text.h"
 
 namespace hawser::testing {
@@ -96,7 +97,7 @@ class PlannedRank {
     o.mesh = mesh::DeviceMesh(degrees), o.rank = index;
     if (s.strategy.reshard == parallel::ReshardAfterForward::kGroup)
       o.reshard_group = s.strategy.reshard_group;
-    o.moments = s.moments;
+    o.states = kept_moments(s.moments);
     o.gradient_buckets = s.strategy.gradient_buckets(s.micro_batches, false);
     o.own_gradient_shards = o.gradient_buckets || s.strategy.reduces_each(s.micro_batches);
     return o;

@@ -71,8 +71,12 @@ std::vector<std::vector<uint16_t>> after_steps(const Case& c, optim::OptimizerCo
       for (size_t g = 0; g < table.groups().size(); ++g) {
         const mesh::FlatRange range = layout.group(static_cast<int32_t>(g)).state;
         optimizer.step(static_cast<int32_t>(g),
-                       {range.begin, range.end, s.weights[g].data(), nullptr, s.gradients[g].data(),
-                        s.moment1[g].data(), s.moment2[g].data()},
+                       {range.begin,
+                        range.end,
+                        s.weights[g].data(),
+                        nullptr,
+                        s.gradients[g].data(),
+                        {s.moment1[g].data(), s.moment2[g].data()}},
                        &scalars, kernels, stream);
       }
     }

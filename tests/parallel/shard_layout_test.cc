@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <numeric>
 
 #include "tests/parallel/planned_rank.h"
 
@@ -35,7 +37,7 @@ std::vector<Options> every_option(int64_t parts, int64_t index) {
             o.compute = compute;
             o.stage = stage, o.mesh = shards_alone(parts), o.rank = index;
             if (stage == 3 && parts % 2 == 0) o.reshard_group = 2;
-            o.moments = training ? moments : 0;
+            o.states = testing::kept_moments(training ? moments : 0);
             o.training = training;
             o.gradient_buckets = buckets, o.own_gradient_shards = own;
             all.push_back(o);
@@ -119,7 +121,8 @@ TEST(ShardLayout, GroupsFillTheSlotsOfTheirBlock) {
         const ShardLayout layout(table, o);
         ASSERT_EQ(layout.blocks(), 4);
         for (int32_t b = 0; b < layout.blocks(); ++b) {
-          std::vector<Piece> weights, unsharded, secondary, master, gradients, shards, moments;
+          std::vector<Piece> weights, unsharded, secondary, master, gradients, shards;
+          std::array<std::vector<Piece>, plan::kStateCount> states;
           for (const int32_t index : layout.groups_of(b)) {
             const GroupLayout& g = layout.group(index);
             const int64_t e = dtype_bytes(g.type), whole = parts * g.shard;
@@ -140,7 +143,8 @@ TEST(ShardLayout, GroupsFillTheSlotsOfTheirBlock) {
               shards.push_back({g.gradient_shard, g.shard * 4});
             else
               EXPECT_EQ(g.gradient_shard, g.gradients + o.rank * g.shard * 4);
-            if (o.moments > 0) moments.push_back({g.moments, state * 4});
+            for (size_t i = 0; i < plan::kStateCount; ++i)
+              if (g.states[i].kept) states[i].push_back({g.states[i].at, state * 4});
           }
           const plan::BlockState s = layout.block_state(b);
           expect_filled(weights, s.weights, "weights");
@@ -149,8 +153,8 @@ TEST(ShardLayout, GroupsFillTheSlotsOfTheirBlock) {
           expect_filled(master, s.master, "master");
           expect_filled(gradients, s.gradient_bucket, "gradient bucket");
           expect_filled(shards, s.gradient_shards, "gradient shards");
-          expect_filled(moments, s.moment1, "moment 1");
-          EXPECT_EQ(s.moment2, o.moments > 1 ? s.moment1 : 0);
+          for (size_t i = 0; i < plan::kStateCount; ++i)
+            expect_filled(states[i], s.states[i], plan::kStates[i].label);
           EXPECT_EQ(s.gradients, o.gradient_buckets ? 0 : s.gradient_bucket);
         }
       }
@@ -182,7 +186,7 @@ struct Totals {
 Totals kept(const nn::ParameterTable& table, int64_t stage, int64_t parts, DType compute, int64_t moments) {
   Options o;
   o.compute = compute;
-  o.stage = stage, o.mesh = shards_alone(parts), o.moments = moments;
+  o.stage = stage, o.mesh = shards_alone(parts), o.states = testing::kept_moments(moments);
   o.gradient_buckets = o.own_gradient_shards = stage >= 2 && parts > 1;
   const ShardLayout layout(table, o);
   Totals t;
@@ -190,7 +194,7 @@ Totals kept(const nn::ParameterTable& table, int64_t stage, int64_t parts, DType
     const plan::BlockState s = layout.block_state(b);
     t.weights += s.weights;
     t.gradients += s.gradients + s.gradient_shards;
-    t.optimizer += s.master + s.moment1 + s.moment2;
+    t.optimizer += std::accumulate(s.states.begin(), s.states.end(), s.master);
   }
   return t;
 }
@@ -278,11 +282,12 @@ TEST(ShardLayout, OneRankKeepsTheSerialStateAtEveryStage) {
 TEST(ShardLayout, InferenceKeepsNoGradientsAndNoMoments) {
   const nn::ParameterTable table(odd_model(2, true));
   Options o;
-  o.training = false, o.moments = 0;
+  o.training = false, o.states = {};
   const ShardLayout layout(table, o);
   for (int32_t b = 0; b < layout.blocks(); ++b) {
     const plan::BlockState s = layout.block_state(b);
-    EXPECT_EQ(s.gradients + s.gradient_bucket + s.gradient_shards + s.moment1 + s.moment2, 0);
+    EXPECT_EQ(s.gradients + s.gradient_bucket + s.gradient_shards, 0);
+    EXPECT_EQ(s.states, decltype(s.states)());
   }
 }
 

@@ -30,7 +30,8 @@ namespace hawser::testing {
 inline plan::BlockState small_block(int64_t bytes) {
   plan::BlockState s;
   s.weights = bytes;
-  s.gradients = s.gradient_bucket = s.moment1 = s.moment2 = 2 * bytes;
+  s.gradients = s.gradient_bucket = 2 * bytes;
+  s.states.fill(2 * bytes);
   return s;
 }
 

@@ -113,8 +113,8 @@ std::map<std::string, std::vector<float>> state_of(train::Trainer& trainer) {
   std::map<std::string, std::vector<float>> state;
   for (const Json& t : Json::parse(trainer.tensors().json()))
     for (const TensorKind kind : {TensorKind::kWeight, TensorKind::kMoment1, TensorKind::kMoment2}) {
-      if (kind != TensorKind::kWeight && !t.at("trainable").get<bool>()) continue;
       const std::string name = t.at("name").get<std::string>();
+      if (!trainer.tensors().keeps(kind, trainer.ranks().table().at(name))) continue;
       std::vector<float>& values = state[std::to_string(static_cast<int>(kind)) + name];
       values.resize(t.at("count").get<size_t>());
       trainer.tensors().get(kind, name, values.data(), values.size() * sizeof(float));
@@ -160,6 +160,7 @@ TEST(RanksEngine, AnyLayoutLoadsWhatAnyOtherSaved) {
   const ScratchFolder folder;
   Problem p;
   p.precision = "bf16", p.frozen = true;
+  p.rules = R"([{"of": "*.bias", "kind": "lion"}, {"of": "blocks.1.mlp.*", "kind": "sgd", "rate": 9}])";
   const std::vector<Layout> layouts = layouts_up_to_four();
   for (size_t from = 0; from < layouts.size(); ++from) {
     LayoutRun saver(p, layouts[from]);

@@ -30,7 +30,7 @@ Distance distance(const StepRecord& cpu, const StepRecord& gpu) {
   EXPECT_EQ(cpu.tokens, gpu.tokens);
   return {relative(cpu.loss, gpu.loss), relative(cpu.grad_norm, gpu.grad_norm),
           tensor_distance(cpu.gradients, gpu.gradients), tensor_distance(cpu.weights, gpu.weights),
-          tensor_distance(cpu.moment1, gpu.moment1)};
+          tensor_distance(cpu.states[plan::kFirstMoment], gpu.states[plan::kFirstMoment])};
 }
 
 /// Returns the largest distances of three steps.

@@ -16,7 +16,7 @@ namespace hawser::testing {
 inline plan::Sizes stage_sizes(int64_t blocks, bool halves) {
   plan::Sizes s;
   plan::BlockState state;
-  state.weights = state.gradients = state.gradient_bucket = state.moment1 = 64;
+  state.weights = state.gradients = state.gradient_bucket = state.states[plan::kFirstMoment] = 64;
   s.state.assign(static_cast<size_t>(blocks) + 2, state);
   s.halves = halves;
   s.scalars = s.norm = s.norm_workspace = s.batch = s.losses = 64;

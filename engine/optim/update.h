@@ -1,0 +1,66 @@
+// Update: what each optimizer is. An optimizer is one file, which says which arrays it keeps and which kernels
+// it calls; the table in optimizer.cc has a row for each.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "engine/base/dtype.h"
+#include "engine/base/stream.h"
+#include "engine/nn/parameter.h"
+#include "engine/optim/optim_config.h"
+#include "engine/plan/state_table.h"
+#include "kernels/include/table.h"
+
+namespace hawser::optim {
+
+/// The data type of each array that an optimizer keeps, in the order of plan::kStates; none if it does not
+/// keep the array.
+using StateTypes = std::array<std::optional<DType>, plan::kStateCount>;
+
+/// Elements of one parameter group with the same settings: pointers to the first one.
+struct UpdateCall {
+  void* weights = nullptr;  ///< masters, or the weights if there are none
+  void* copy = nullptr;     ///< their rounded copy; null if none
+  const void* gradients = nullptr;
+  std::array<void*, plan::kStateCount> states = {};  ///< null if the optimizer does not keep it
+  const kernels::OptimizerScalars* scalars = nullptr;
+  int64_t n = 0;
+  float decay = 0, rate = 1;       ///< weight decay; factor on the learning rate
+  DType copy_type = DType::kBf16;  ///< bf16 or f16
+  kernels::RoundingRun rounded;    ///< of state in bf16
+};
+
+struct UpdateRule {
+  const char* name;  ///< of /optimizer/kind
+  /// `state`: the data type of weights and gradients, f32 or bf16.
+  StateTypes (*states)(const OptimizerConfig& config, DType state);
+  /// All arrays are f32, except the copy. The kernels read *call.scalars when they run.
+  void (*update)(const OptimizerConfig& config, const UpdateCall& call, const kernels::KernelTable& kernels,
+                 Stream& stream);
+  /// All arrays are bf16, without a copy, and are rounded stochastically.
+  void (*update_bf16)(const OptimizerConfig& config, const UpdateCall& call,
+                      const kernels::KernelTable& kernels, Stream& stream);
+};
+
+inline constexpr size_t kOptimizerKinds = 3;
+extern const UpdateRule kAdamW, kSgd, kLion;
+
+const UpdateRule& rule_of(OptimizerKind kind);
+
+/// The kind of optimizer that trains a group (nn::ParameterGroup::optimizer).
+inline OptimizerKind kind_of(const nn::ParameterGroup& group) {
+  return static_cast<OptimizerKind>(group.optimizer);
+}
+
+/// What each kind of optimizer keeps, in the order of OptimizerKind.
+using StatesByKind = std::array<StateTypes, kOptimizerKinds>;
+
+/// The arrays that the config's optimizers keep for weights and gradients of type `state`.
+StatesByKind states_by_kind(const OptimizerConfig& config, DType state);
+
+/// Which parameters the config trains, with a kind as TrainedParts::Rule::optimizer.
+nn::TrainedParts trained_parts(const OptimizerConfig& config);
+
+}  // namespace hawser::optim

@@ -1,0 +1,119 @@
+// Tests /optimizer/rules: each tensor is updated as by a run in which its optimizer is that of all tensors,
+// with its own rate and decay, in every precision and layout.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "tests/harness/layout_run.h"
+
+namespace hawser {
+namespace optimizer_rules_test {
+
+using testing::Layout;
+using testing::Problem;
+using testing::StepRecord;
+
+constexpr const char* kPrecisions[] = {"fp32", "bf16", "bf16_pure"};
+
+Layout ranks(int64_t replicas, int64_t shards, int64_t stage) {
+  Layout layout;
+  layout.dp_replicate = replicas, layout.dp_shard = shards, layout.stage = stage, layout.accumulation = 2;
+  layout.sum_group = 2;
+  return layout;
+}
+
+Problem problem_of(const std::string& precision, const std::string& kind, const std::string& rules = "") {
+  Problem p;
+  p.precision = precision, p.optimizer = kind, p.rules = rules;
+  return p;
+}
+
+std::vector<StepRecord> run(const Problem& problem, const Layout& layout, int steps) {
+  return testing::run_layout(problem, layout, steps, nullptr);
+}
+
+/// Expects the tensors that `named` accepts to be those of `a`, and all others those of `b`.
+void expect_from(const StepRecord& both, const StepRecord& a, const StepRecord& b,
+                 const std::function<bool(const std::string&)>& named) {
+  EXPECT_EQ(both.gradients, a.gradients);
+  int64_t from_a = 0, from_b = 0;
+  for (const auto& [name, values] : both.weights) {
+    ++(named(name) ? from_a : from_b);
+    const StepRecord& from = named(name) ? a : b;
+    EXPECT_EQ(values, from.weights.at(name)) << name;
+    for (size_t s = 0; s < plan::kStateCount; ++s) {
+      const auto found = both.states[s].find(name), expected = from.states[s].find(name);
+      ASSERT_EQ(found == both.states[s].end(), expected == from.states[s].end()) << name << " " << s;
+      if (found == both.states[s].end()) continue;
+      EXPECT_EQ(found->second, expected->second) << name << " " << s;
+    }
+  }
+  EXPECT_GT(from_a, 3);
+  EXPECT_GT(from_b, 3);
+}
+
+TEST(OptimizerRules, ARuleForAllTensorsIsTheSameAsTheSection) {
+  for (const char* precision : kPrecisions)
+    for (const Layout& layout : {Layout{}, ranks(1, 4, 3)}) {
+      const auto rule = run(problem_of(precision, "adamw", R"([{"of": "*", "kind": "lion"}])"), layout, 3);
+      EXPECT_EQ(testing::first_difference(rule, run(problem_of(precision, "lion"), layout, 3)), "");
+    }
+}
+
+TEST(OptimizerRules, EachTensorIsUpdatedAsInARunOfItsOwnOptimizer) {
+  const auto named = [](const std::string& name) {
+    return name.ends_with(".bias") || name.starts_with("blocks.1.mlp.");
+  };
+  const char* rules = R"([{"of": "*.bias", "kind": "lion"}, {"of": "blocks.1.mlp.*", "kind": "lion"}])";
+  for (const char* precision : kPrecisions)
+    for (const Layout& layout : {Layout{}, ranks(2, 2, 2), ranks(1, 4, 3)}) {
+      const auto both = run(problem_of(precision, "adamw", rules), layout, 1);
+      expect_from(both[0], run(problem_of(precision, "lion"), layout, 1)[0],
+                  run(problem_of(precision, "adamw"), layout, 1)[0], named);
+    }
+}
+
+TEST(OptimizerRules, TheRateIsAFactorAndTheDecayReplacesThatOfTheSection) {
+  const auto first = [](const std::string& rules) {
+    return run(problem_of("fp32", "adamw", rules), {}, 1)[0];
+  };
+  Problem nothing = problem_of("fp32", "adamw", R"([{"of": "*", "rate": 0}])");
+  const StepRecord initial = run(nothing, {}, 1)[0], usual = first("");
+  const StepRecord half = first(R"([{"of": "*norm*", "rate": 0.5}])");
+  const StepRecord decayed = first(R"([{"of": "*norm*", "decay": 0.5}, {"of": "*", "decay": 0}])");
+  // The first of two steps of warm-up has half of the rate.
+  constexpr double kRate = 0.003 / 2, kUsualDecay = 0.1;
+  int64_t norms = 0;
+  for (const auto& [name, w0] : initial.weights) {
+    const bool norm = name.find("norm") != name.npos;
+    const bool matrix = !norm && !name.ends_with(".bias");
+    norms += norm;
+    for (size_t i = 0; i < w0.size(); ++i) {
+      const double step = usual.weights.at(name)[i] - w0[i], by = half.weights.at(name)[i] - w0[i];
+      ASSERT_NEAR(by, norm ? step / 2 : step, 1e-7) << name;
+      const double undecayed = step + (matrix ? kRate * kUsualDecay * w0[i] : 0.0);
+      ASSERT_NEAR(decayed.weights.at(name)[i] - w0[i], undecayed - (norm ? kRate * 0.5 * w0[i] : 0.0), 3e-7)
+          << name;
+    }
+  }
+  EXPECT_GT(norms, 4);
+}
+
+TEST(OptimizerRules, LayoutsGiveTheSameBitsWithSeveralOptimizersInABlock) {
+  const char* rules = R"([{"of": "*norm*", "kind": "lion", "rate": 0.5}, {"of": "blocks.?.mlp.down.*",
+      "kind": "sgd"}, {"of": "embedding.*", "decay": 0.3}])";
+  for (const char* precision : kPrecisions) {
+    Problem problem = problem_of(precision, "adamw", rules);
+    problem.tied = false;
+    const auto ddp = run(problem, ranks(4, 1, 0), 3);
+    for (const Layout& layout : {ranks(1, 4, 1), ranks(2, 2, 2), ranks(1, 4, 3), ranks(2, 2, 3)})
+      EXPECT_EQ(testing::first_difference(ddp, run(problem, layout, 3)), "") << layout.name();
+    Layout stages = ranks(4, 1, 0);
+    stages.pp = 2;
+    EXPECT_EQ(testing::first_difference(ddp, run(problem, stages, 3)), "");
+  }
+}
+
+}  // namespace optimizer_rules_test
+}  // namespace hawser
