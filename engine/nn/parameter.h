@@ -176,8 +176,9 @@ class ParameterTable {
 
   /// `tp` ranks divide the model, and `ep` its experts; locations are those on each rank. With an adapter,
   /// everything is frozen except the adapter and the parameters that its config trains too. Throws
-  /// kConfigInvalid for a pattern without a match, and if the parts of one product are not trained alike. Rows
-  /// of zeros follow each table of the vocabulary, up to a multiple of `tile_rows` rows (Parameter::zeros).
+  /// kConfigInvalid for a pattern without a match, and if the parts of one product are not trained alike.
+  /// Rows of zeros follow each table of the vocabulary, up to a multiple of `tile_rows` rows
+  /// (Parameter::zeros).
   explicit ParameterTable(const ModelConfig& model, bool scale_residual = true,
                           const TrainedParts& parts = {}, int64_t tp = 1, int64_t ep = 1,
                           int64_t tile_rows = 1);
@@ -193,7 +194,10 @@ class ParameterTable {
   int64_t tile_rows() const { return tile_rows_; }
 
  private:
-  struct Declaration;
+  struct Declaration {
+    Parameter parameter;
+    bool packed;  ///< contiguous with the declaration before it
+  };
   class Declarations;
   int64_t tp_ = 1, ep_ = 1, tile_rows_ = 1;
   TrainedParts parts_;

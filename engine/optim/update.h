@@ -1,5 +1,5 @@
-// Update: what each optimizer is. An optimizer is one file, which says which arrays it keeps and which kernels
-// it calls; the table in optimizer.cc has a row for each.
+// Update: what each optimizer is. An optimizer is one file, which says which arrays it keeps and which
+// kernels it calls; the table in optimizer.cc has a row for each.
 #pragma once
 
 #include <array>

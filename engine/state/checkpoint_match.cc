@@ -100,17 +100,7 @@ class StoredKinds {
   }
 
   /// As /optimizer/rules and /optimizer/kind say.
-  std::string of(const nn::Parameter& p) const {
-    const Json::json_pointer rules("/optimizer/rules");
-    const size_t count = config_.contains(rules) ? config_.at(rules).size() : 0;
-    for (size_t i = 0; i < count; ++i) {
-      const std::string rule = fmt::format("/optimizer/rules/{}", i);
-      if (!nn::is_named_by(p, text(rule + "/of"))) continue;
-      const std::string kind = text(rule + "/kind");
-      return kind.empty() ? otherwise_ : kind;
-    }
-    return otherwise_;
-  }
+  std::string of(const nn::Parameter& p) const;
 
  private:
   /// Returns "" if the config does not set the key.
@@ -122,6 +112,18 @@ class StoredKinds {
   const Json config_;
   std::string otherwise_;
 };
+
+std::string StoredKinds::of(const nn::Parameter& p) const {
+  const Json::json_pointer rules("/optimizer/rules");
+  const size_t count = config_.contains(rules) ? config_.at(rules).size() : 0;
+  for (size_t i = 0; i < count; ++i) {
+    const std::string rule = fmt::format("/optimizer/rules/{}", i);
+    if (!nn::is_named_by(p, text(rule + "/of"))) continue;
+    const std::string kind = text(rule + "/kind");
+    return kind.empty() ? otherwise_ : kind;
+  }
+  return otherwise_;
+}
 
 /// Refuses arrays of another kind of optimizer, which have the names and shapes of this engine's but another
 /// meaning.

@@ -1,5 +1,6 @@
-// Durable state: the parts of the ranks' memory that a checkpoint stores, masters and the arrays of the optimizer
-// (plan/state_table.h), under global names. Each rank writes and reads its own elements. The files do not depend on the layout of ranks.
+// Durable state: the parts of the ranks' memory that a checkpoint stores, masters and the arrays of the
+// optimizer (plan/state_table.h), under global names. Each rank writes and reads its own elements. The files
+// do not depend on the layout of ranks.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// AdamW, SGD and Lion, in one pass over memory. Tails use the same vector arithmetic as the body, so results do not
-// depend on how a parameter is divided into shards or ranges.
+// AdamW, SGD and Lion, in one pass over memory. Tails use the same vector arithmetic as the body, so results
+// do not depend on how a parameter is divided into shards or ranges.
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/optimizer_step.h"
 #include "kernels/cpu/parallel.h"

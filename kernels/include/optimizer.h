@@ -49,9 +49,9 @@ struct Sgd {
 };
 
 /// Lion (Chen et al., arXiv 2302.06675, algorithm 2), element-wise with explicit fma: g = grad * grad_scale;
-/// c = beta1*m + (1-beta1)*g; w = w - lr * weight_decay * w - lr * sign(c); m = beta2*m + (1-beta2)*g. sign(0)
-/// is 0, and the sign of a NaN is that NaN. weight: f32 [n] master, updated. copy: [n] of copy_type (bf16 or
-/// f16), rounded, or null. m: f32 [n].
+/// c = beta1*m + (1-beta1)*g; w = w - lr * weight_decay * w - lr * sign(c); m = beta2*m + (1-beta2)*g.
+/// sign(0) is 0, and the sign of a NaN is that NaN. weight: f32 [n] master, updated. copy: [n] of copy_type
+/// (bf16 or f16), rounded, or null. m: f32 [n].
 struct Lion {
   float* weight = nullptr;
   void* copy = nullptr;

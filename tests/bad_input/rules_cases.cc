@@ -103,6 +103,23 @@ std::vector<Case> loss_scales() {
   };
 }
 
+std::vector<Case> optimizer_rules() {
+  return {
+      bad(R"({"optimizer": {"rules": [{"rate": 2}]}})", {"/optimizer/rules/0/of", "is missing", "*norm*"}),
+      bad(R"({"optimizer": {"rules": [{"of": ""}]}})", {"/optimizer/rules/0/of", "is empty"}),
+      bad(R"({"optimizer": {"rules": [{"of": "blocks.{0,1}"}]}})", {"/optimizer/rules/0/of", "'{'"}),
+      bad(R"({"optimizer": {"rules": [{"of": "*", "kind": "adam"}]}})",
+          {"/optimizer/rules/0/kind", "did you mean \"adamw\""}),
+      bad(R"({"optimizer": {"rules": [{"of": "*", "decay": -1}]}})", {"/optimizer/rules/0/decay", "-1"}),
+      bad(R"({"optimizer": {"rules": [{"of": "block.0.*", "rate": 2}]}})",
+          {"/optimizer/rules/0/of", "block.0.*", "blocks.0.attention.q.weight"}),
+      bad(R"({"optimizer": {"frozen": ["blocks.*"], "rules": [{"of": "blocks.0.*", "rate": 2}]}})",
+          {"/optimizer/rules/0/of", "are frozen", "remove it"}),
+      bad(R"({"optimizer": {"rules": [{"of": "*.attention.q.*", "kind": "lion"}]}})",
+          {"/optimizer/rules", "attention.q.weight", "one matrix product"}),
+  };
+}
+
 std::vector<Case> training() {
   return {
       bad(R"({"data": {"path": "a"}})", {"/data/format", "no format", "megatron"}),
@@ -142,20 +159,6 @@ std::vector<Case> training() {
       bad(R"({"optimizer": {"frozen": [""]}})", {"/optimizer/frozen/0", "is empty", "remove it"}),
       bad(R"({"optimizer": {"frozen": ["blocks.[01]"]}})", {"/optimizer/frozen/0", "'['", "blocks.0.*"}),
       bad(R"({"optimizer": {"frozen": ["block.0.*"]}})", {"/optimizer/frozen", "block.0.*"}),
-      bad(R"({"optimizer": {"rules": [{"rate": 2}]}})", {"/optimizer/rules/0/of", "is missing", "*norm*"}),
-      bad(R"({"optimizer": {"rules": [{"of": ""}]}})", {"/optimizer/rules/0/of", "is empty"}),
-      bad(R"({"optimizer": {"rules": [{"of": "blocks.(0|1)"}]
-}
-})", {"/optimizer/rules/0/of", "'('"}),
-      bad(R"({"optimizer": {"rules": [{"of": "*", "kind": "adam"}]}})",
-          {"/optimizer/rules/0/kind", "did you mean \"adamw\""}),
-      bad(R"({"optimizer": {"rules": [{"of": "*", "decay": -1}]}})", {"/optimizer/rules/0/decay", "-1"}),
-      bad(R"({"optimizer": {"rules": [{"of": "block.0.*", "rate": 2}]}})",
-          {"/optimizer/rules/0/of", "block.0.*", "blocks.0.attention.q.weight"}),
-      bad(R"({"optimizer": {"frozen": ["blocks.*"], "rules": [{"of": "blocks.0.*", "rate": 2}]}})",
-          {"/optimizer/rules/0/of", "are frozen", "remove it"}),
-      bad(R"({"optimizer": {"rules": [{"of": "*.attention.q.*", "kind": "lion"}]}})",
-          {"/optimizer/rules", "attention.q.weight", "one matrix product"}),
       bad(R"({"schedule": {"decay_shape": "sqrt"}})", {"/schedule/decay_shape", "no effect", "\"wsd\""}),
       bad(R"({"schedule": {"min_learning_rate": 1}})",
           {"/schedule/min_learning_rate", "above learning_rate"}),
@@ -164,7 +167,7 @@ std::vector<Case> training() {
       bad(R"({"schedule": {"kind": "wsd", "warmup_steps": 1, "stable_steps": 9, "decay_steps": 4}})",
           {"/schedule/stable_steps", "use 3 or less"}),
       bad(R"({"guard": {"outlier_z": 3}})", {"/guard/outlier_z", "no effect", "\"skip\""}),
-};
+  };
 }
 
 std::vector<Case> tensor_parallel() {
@@ -392,8 +395,9 @@ Area rules_area() {
       "Each row is merged into a valid config (one block of width 16 with 2 heads, 61 tokens, context 16, "
       "micro_batch 2) and planned.",
       ranges()};
-  for (const auto& more : {model(), training(), loss_scales(), parallel(), quantized_cases(),
-                           tensor_parallel(), context_parallel(), experts(), latent_attention(), pipelines()})
+  for (const auto& more :
+       {model(), training(), optimizer_rules(), loss_scales(), parallel(), quantized_cases(),
+        tensor_parallel(), context_parallel(), experts(), latent_attention(), pipelines()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }

@@ -1,5 +1,5 @@
-// AdamW, SGD and Lion on every level, compared with fp64, and their promise that a step does not depend on how the
-// elements are divided.
+// AdamW, SGD and Lion on every level, compared with fp64, and their promise that a step does not depend on
+// how the elements are divided.
 #include "kernels/include/optimizer.h"
 
 #include <gtest/gtest.h>
