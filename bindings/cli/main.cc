@@ -12,6 +12,7 @@
 
 #include "bindings/cli/argument_checks.h"
 #include "bindings/cli/client.h"
+#include "bindings/cli/average_command.h"
 #include "bindings/cli/commands.h"
 #include "bindings/cli/completion/completion_command.h"
 #include "bindings/cli/eval/eval_command.h"
@@ -341,6 +342,7 @@ int run(int argc, char** argv) {
   add_config_commands(&app, &action);
   add_explain(&app, &action);
   add_convert_and_merge(&app, &action);
+  hawser::cli::add_average_command(&app, &action);
   add_model_commands(&app, &action);
   hawser::cli::add_completion_command(&app, &action);
   hawser::cli::check_words(&app, kWordsThatMayBe);

@@ -138,7 +138,7 @@ typedef int32_t (*hws_interrupt_fn)(void* user);
  * While one of the following calls runs on this thread, it calls the poll at most every 20 ms. If the poll
  * returns a number other than 0, the call ends with HWS_CANCELLED: hws_engine_train, _eval and _generate as
  * by hws_engine_cancel; hws_checkpoint_verify, _load, _load_latest and _latest while they check digests (a
- * load has changed nothing then); hws_engine_create, hws_checkpoint_import and _export while they read
+ * load has changed nothing then), and _average; hws_engine_create, hws_checkpoint_import and _export while they read
  * weights, and hws_engine_create while it computes the log-probabilities of a reference;
  * hws_tokenizer_encode, _render and _train; hws_config_prove_layout; hws_device_measure and _peak;
  * hws_data_prepare. A step, a save or a transfer is never cut short.
@@ -974,6 +974,14 @@ HWS_API hws_status hws_checkpoint_latest(const char* folder, hws_buffer** out);
 /** Makes a checkpoint (of step 0) from a Hugging Face folder. ignore_keys: a JSON array of unknown
  * config.json keys to accept; NULL: none. */
 HWS_API hws_status hws_checkpoint_import(const char* hf_folder, const char* path, const char* ignore_keys);
+/** Makes a checkpoint whose weights are weighted means of those of other checkpoints of one model. paths: a
+ * JSON array of their paths. weights: a JSON array of as many positive numbers; NULL: equal ones. Each element
+ * is computed in f64 and rounded once to f32. The new checkpoint has no optimizer state, so it can be exported,
+ * evaluated, and start a run (init.from), but not be resumed. Its step is the greatest of theirs. `path` must
+ * not exist, and appears complete or not at all. Every digest is verified. Errors: HWS_INVALID_ARGUMENT (fewer
+ * than two paths, other weights), HWS_NOT_FOUND, HWS_CHECKPOINT_CORRUPT; HWS_CHECKPOINT_INCOMPATIBLE for
+ * different models, vocabularies or tokenizers; HWS_FAILED_PRECONDITION for adapters; HWS_ALREADY_EXISTS. */
+HWS_API hws_status hws_checkpoint_average(const char* paths, const char* weights, const char* path);
 /** Makes a Hugging Face folder, or a file for llama.cpp if `to` ends in ".gguf". path: a checkpoint or a
  * Hugging Face folder. dtype: "f32", "bf16", "f16", for GGUF also "q8_0"; "" or NULL: as imported, else f32.
  * For a model of bytes or characters, the result has a tokenizer. A GGUF file has the vocabulary, special

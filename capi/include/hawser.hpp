@@ -1100,6 +1100,12 @@ inline void checkpoint_import(const std::string& hf_folder, const std::string& p
   detail::check(hws_checkpoint_import(detail::c_str(hf_folder), detail::c_str(path),
                                       ignore_keys.empty() ? nullptr : detail::c_str(ignore_keys)));
 }
+/// Makes a checkpoint of weighted means. paths, weights: JSON arrays; weights may be "" for equal ones.
+inline void checkpoint_average(const std::string& paths, const std::string& weights,
+                               const std::string& path) {
+  detail::check(hws_checkpoint_average(
+      detail::c_str(paths), weights.empty() ? nullptr : detail::c_str(weights), detail::c_str(path)));
+}
 /// Writes a checkpoint as a Hugging Face folder. dtype as for Engine::export_to.
 inline void checkpoint_export(const std::string& path, const std::string& hf_folder,
                               const std::string& dtype = "") {

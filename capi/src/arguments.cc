@@ -86,6 +86,15 @@ std::vector<std::string> Call::string_list(const char* json, const char* argumen
   return list.get<std::vector<std::string>>();
 }
 
+std::vector<double> Call::number_list(const char* json, const char* argument) const {
+  if (json == nullptr) return {};
+  const hawser::Json list = hawser::parse_json_or_discard<hawser::Json>(text(json, argument, kValueLimit));
+  bool numbers = list.is_array();
+  for (size_t i = 0; numbers && i < list.size(); ++i) numbers = list[i].is_number();
+  if (!numbers) invalid(argument, "is not a JSON array of numbers; write it as [1, 2.5]");
+  return list.get<std::vector<double>>();
+}
+
 void Call::range(int64_t value, int64_t low, int64_t high, const char* argument) const {
   if (value >= low && value <= high) return;
   if (high == INT64_MAX) invalid(argument, fmt::format("is {}; it must be at least {}", value, low));

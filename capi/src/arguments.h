@@ -53,7 +53,8 @@ class Call {
   std::string config_path(const char* path, const char* argument) const;
   /// Checks and returns "", "f32", "bf16" or "f16"; NULL counts as "".
   std::string dtype(const char* dtype, const char* argument) const;
-  /// Parses a JSON array of strings; NULL counts as [].
+  /// Parse a JSON array of numbers, or of strings; NULL counts as [].
+  std::vector<double> number_list(const char* json, const char* argument) const;
   std::vector<std::string> string_list(const char* json, const char* argument) const;
 
   /// Checks low <= value <= high.

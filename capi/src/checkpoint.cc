@@ -1,5 +1,6 @@
 // The functions hws_checkpoint_*, hws_engine_export and hws_engine_export_adapter.
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/average.h"
 #include "engine/checkpoint/reader.h"
 #include "engine/run/convert.h"
 
@@ -91,6 +92,19 @@ hws_status hws_checkpoint_import(const char* hf_folder, const char* path, const 
   return guard(__func__, [&](const Call& call) {
     const std::string from = call.config_path(hf_folder, "hf_folder"), to = call.path(path, "path");
     hawser::train::import_checkpoint(from, to, call.string_list(ignore_keys, "ignore_keys"));
+  });
+}
+
+hws_status hws_checkpoint_average(const char* paths, const char* weights, const char* path) {
+  return guard(__func__, [&](const Call& call) {
+    const std::string to = call.path(path, "path");
+    const std::vector<std::string> from = call.string_list(paths, "paths");
+    const std::vector<double> shares = call.number_list(weights, "weights");
+    if (weights != nullptr && shares.size() != from.size())
+      call.invalid("weights", fmt::format("has {} numbers for {} paths", shares.size(), from.size()));
+    std::vector<hawser::checkpoint::Weighted> of;
+    for (size_t i = 0; i < from.size(); ++i) of.push_back({from[i], shares.empty() ? 1.0 : shares[i]});
+    hawser::checkpoint::average(of, to);
   });
 }
 

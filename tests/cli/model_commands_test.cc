@@ -31,6 +31,29 @@ TEST_F(ModelCommands, EvalTakesRunFoldersCheckpointsAndHuggingFaceFolders) {
   refused("eval run --data text.txt --sequence 0", {"\"0\" is not a whole number of at least 1"});
 }
 
+TEST_F(ModelCommands, AverageWritesTheMeanOfTheCheckpointsOfARange) {
+  const auto loss = [&](const std::string& model) {
+    return nlohmann::json::parse(succeed("eval " + model + " --data text.txt --json").out)
+        .at("loss")
+        .get<double>();
+  };
+  const std::string said = succeed("average run --steps 10..20 mean").out;
+  EXPECT_NE(said.find("mean of steps 10, 20 -> checkpoint mean"), std::string::npos) << said;
+  succeed("average run/checkpoints --weights 1e-9,1 last");
+  EXPECT_NEAR(loss("last"), loss("run/checkpoints/step-20"), 1e-6);
+  EXPECT_NE(loss("mean"), loss("last"));
+  EXPECT_LT(loss("mean"), loss("run/checkpoints/step-10"));
+  succeed("convert mean folder");
+  EXPECT_EQ(loss("folder"), loss("mean"));
+  refused("average run mean", {"mean", "exists"});
+  refused("average run --steps 11..20 other", {"two checkpoints", "in the range: 20", "it has 10, 20"});
+  for (const char* steps : {"10", "20..10", "a..b", "-1..20", "10.."})
+    refused(std::string("average run other --steps ") + steps, {"800..1000"});
+  refused("average run --weights 1 other", {"1 numbers for 2 checkpoints"});
+  refused("average run --weights 1,-1 other", {"above 0"});
+  refused("average text.txt other", {"text.txt"});
+}
+
 TEST_F(ModelCommands, GenerateContinuesTextAndTokens) {
   const std::string text = succeed("generate run --prompt 'the rope' --max-tokens 60 --temperature 0").out;
   EXPECT_TRUE(text.starts_with("the rope")) << text;

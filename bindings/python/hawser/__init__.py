@@ -9,7 +9,8 @@
 
 from ._library import ABI_VERSION, __version__  # imported first, because it reports a broken library
 from .checkpoints import (
-    export_checkpoint, export_checkpoint_adapter, import_checkpoint, inspect_checkpoint, latest_checkpoint, verify_checkpoint,
+    average_checkpoints, export_checkpoint, export_checkpoint_adapter, import_checkpoint, inspect_checkpoint,
+    latest_checkpoint, verify_checkpoint,
 )
 from .comm import Comm, Transport, read_env
 from .config import Config, Plan, binary_schema, config_schema, presets
@@ -67,7 +68,7 @@ from .tensors import TensorView
 from .tokenizer import Tokenizer
 
 __all__ = [
-    "__version__", "ABI_VERSION", "AbiMismatch", "Aborted", "ACCEPTED", "AlreadyExists", "BadHandle", "binary_schema",
+    "__version__", "ABI_VERSION", "AbiMismatch", "Aborted", "ACCEPTED", "AlreadyExists", "average_checkpoints", "BadHandle", "binary_schema",
     "Busy", "CallbackFailed", "Cancelled", "CheckpointCorrupt", "CheckpointIncompatible", "Comm", "Config",
     "config_schema", "ConfigInvalid", "ConfigParse", "DataInvalid", "DataLoss", "device_peak", "devices",
     "DeviceUnavailable", "DISCARDED", "Engine", "Error", "Evaluation", "export_checkpoint", "export_checkpoint_adapter", "FailedPrecondition",

@@ -33,6 +33,15 @@ def import_checkpoint(hf_folder: Path, path: Path, ignore_keys: Iterable[str] = 
     _native.hws_checkpoint_import(hf_folder, path, json.dumps(list(ignore_keys)) if ignore_keys else None)
 
 
+def average_checkpoints(paths: Iterable[Path], path: Path, weights: Iterable[float] = ()) -> None:
+    """Makes a checkpoint whose weights are means of those of other checkpoints of one model, computed in f64 and rounded
+    once to f32. weights: the share of each, relative to the others; empty: equal shares. The new checkpoint has no
+    optimizer state. Ctrl-C ends the verification of digests."""
+    shares = list(weights)
+    _native.hws_checkpoint_average(json.dumps([os.fsdecode(p) for p in paths]), json.dumps(shares) if shares else None,
+                                   path)
+
+
 def export_checkpoint(path: Path, to: Path, dtype: str = "") -> None:
     """Makes a Hugging Face folder from a checkpoint or another such folder, or a file for llama.cpp if `to` ends in
     ".gguf". dtype: "f32", "bf16", "f16", for GGUF also "q8_0", or "" for the dtype of the import (f32 for a model that
@@ -46,6 +55,6 @@ def export_checkpoint_adapter(path: Path, to: Path) -> None:
 
 
 __all__ = [
-    "inspect_checkpoint", "verify_checkpoint", "latest_checkpoint", "import_checkpoint", "export_checkpoint",
-    "export_checkpoint_adapter",
+    "inspect_checkpoint", "verify_checkpoint", "latest_checkpoint", "import_checkpoint", "average_checkpoints",
+    "export_checkpoint", "export_checkpoint_adapter",
 ]

@@ -145,6 +145,9 @@ TEST(CppEngine, CheckpointsAndHuggingFaceFolders) {
   engine.save(folder.file("now"));
   EXPECT_THROW(engine.save(folder.file("now")), hawser::AlreadyExists);
   hawser::checkpoint_verify(folder.file("now"));
+  const std::string paths = "[\"" + folder.file("now") + "\",\"" + folder.file("now") + "\"]";
+  hawser::checkpoint_average(paths, "[1, 2]", folder.file("mean"));
+  hawser::checkpoint_verify(folder.file("mean"));
   EXPECT_NE(hawser::checkpoint_inspect(folder.file("now")).find("\"step\""), std::string::npos);
   engine.export_to(folder.file("hf"), "f32");
   hawser::checkpoint_export(folder.file("beside"), folder.file("hf_too"), "f32");

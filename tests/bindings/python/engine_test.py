@@ -295,6 +295,10 @@ def test_checkpoints_saved_and_loaded_with_and_without_waiting(engine, tmp_path)
     assert hawser.latest_checkpoint(tmp_path).startswith(str(tmp_path / "step-"))
     hawser.verify_checkpoint(tmp_path / "awaited")
     assert hawser.inspect_checkpoint(tmp_path / "step-3")["step"] == 3
+    hawser.average_checkpoints([tmp_path / "step-3", tmp_path / "awaited"], tmp_path / "mean", weights=[1, 3])
+    hawser.verify_checkpoint(tmp_path / "mean")
+    with pytest.raises(hawser.InvalidArgument, match="two checkpoints"):
+        hawser.average_checkpoints([tmp_path / "step-3"], tmp_path / "other")
     with hawser.Engine(tiny_config()) as other:
         other.load(tmp_path / "step-3")
         assert other.progress().step == 3

@@ -132,7 +132,7 @@ extern "C" {
     #[doc = " While one of the following calls runs on this thread, it calls the poll at most every 20 ms. If the poll"]
     #[doc = " returns a number other than 0, the call ends with HWS_CANCELLED: hws_engine_train, _eval and _generate as"]
     #[doc = " by hws_engine_cancel; hws_checkpoint_verify, _load, _load_latest and _latest while they check digests (a"]
-    #[doc = " load has changed nothing then); hws_engine_create, hws_checkpoint_import and _export while they read"]
+    #[doc = " load has changed nothing then), and _average; hws_engine_create, hws_checkpoint_import and _export while they read"]
     #[doc = " weights, and hws_engine_create while it computes the log-probabilities of a reference;"]
     #[doc = " hws_tokenizer_encode, _render and _train; hws_config_prove_layout; hws_device_measure and _peak;"]
     #[doc = " hws_data_prepare. A step, a save or a transfer is never cut short."]
@@ -1262,6 +1262,20 @@ extern "C" {
         hf_folder: *const ::core::ffi::c_char,
         path: *const ::core::ffi::c_char,
         ignore_keys: *const ::core::ffi::c_char,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " Makes a checkpoint whose weights are weighted means of those of other checkpoints of one model. paths: a"]
+    #[doc = " JSON array of their paths. weights: a JSON array of as many positive numbers; NULL: equal ones. Each element"]
+    #[doc = " is computed in f64 and rounded once to f32. The new checkpoint has no optimizer state, so it can be exported,"]
+    #[doc = " evaluated, and start a run (init.from), but not be resumed. Its step is the greatest of theirs. `path` must"]
+    #[doc = " not exist, and appears complete or not at all. Every digest is verified. Errors: HWS_INVALID_ARGUMENT (fewer"]
+    #[doc = " than two paths, other weights), HWS_NOT_FOUND, HWS_CHECKPOINT_CORRUPT; HWS_CHECKPOINT_INCOMPATIBLE for"]
+    #[doc = " different models, vocabularies or tokenizers; HWS_FAILED_PRECONDITION for adapters; HWS_ALREADY_EXISTS."]
+    pub fn hws_checkpoint_average(
+        paths: *const ::core::ffi::c_char,
+        weights: *const ::core::ffi::c_char,
+        path: *const ::core::ffi::c_char,
     ) -> hws_status;
 }
 extern "C" {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::raw::{c_path, c_string, check, json, text, Handle};
-use crate::{library, Code, Engine, Result};
+use crate::{library, Code, Engine, Error, Result};
 
 /// The element type of an exported model.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -215,6 +215,25 @@ pub fn import_checkpoint(
     let keys = c_string("ignore_keys", Value::from(ignore_keys).to_string())?;
     let keys = if ignore_keys.is_empty() { ptr::null() } else { keys.as_ptr() };
     check(unsafe { sys::hws_checkpoint_import(folder.as_ptr(), path.as_ptr(), keys) })
+}
+
+/// Makes a checkpoint whose weights are means of those of other checkpoints of one model, computed in f64 and
+/// rounded once to f32. It has no optimizer state. `weights`: the share of each, relative to the others; empty
+/// for equal shares.
+pub fn average_checkpoints(paths: &[impl AsRef<Path>], weights: &[f64], to: impl AsRef<Path>) -> Result<()> {
+    library::ready()?;
+    let mut names = Vec::new();
+    for path in paths {
+        let Some(name) = path.as_ref().to_str() else {
+            return Err(Error::new(Code::InvalidArgument, "paths must be UTF-8".to_owned()));
+        };
+        names.push(name);
+    }
+    let names = c_string("paths", Value::from(names).to_string())?;
+    let shares = c_string("weights", Value::from(weights).to_string())?;
+    let shares = if weights.is_empty() { ptr::null() } else { shares.as_ptr() };
+    let to = c_path("to", to.as_ref())?;
+    check(unsafe { sys::hws_checkpoint_average(names.as_ptr(), shares, to.as_ptr()) })
 }
 
 /// Makes a Hugging Face folder from a checkpoint or another such folder, or a file for llama.cpp if `to` ends

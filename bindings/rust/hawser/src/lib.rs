@@ -61,7 +61,7 @@ mod transport;
 
 pub use batch::{Batch, SourceBatch, MASKED};
 pub use checkpoint::{
-    export_checkpoint, export_checkpoint_adapter, import_checkpoint, inspect_checkpoint, latest_checkpoint,
+    average_checkpoints, export_checkpoint, export_checkpoint_adapter, import_checkpoint, inspect_checkpoint, latest_checkpoint,
     verify_checkpoint, Damaged, ExportType, LoadData, Loaded, Operation, OperationProgress,
 };
 pub use comm::{Address, Comm, Secret};

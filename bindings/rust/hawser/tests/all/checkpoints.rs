@@ -93,6 +93,24 @@ fn damaged_checkpoints_are_passed_over_and_named() {
 }
 
 #[test]
+fn checkpoints_are_averaged() {
+    let folder = Folder::new();
+    let mut engine = Engine::new(&tiny::text_config(&folder)).unwrap();
+    for name in ["one", "two"] {
+        engine.train(Some(engine.info().unwrap()["step"].as_u64().unwrap() + 1)).unwrap();
+        engine.save(folder.file(name)).unwrap();
+    }
+    let of = [folder.file("one"), folder.file("two")];
+    hawser::average_checkpoints(&of, &[], folder.file("mean")).unwrap();
+    hawser::average_checkpoints(&of, &[3.0, 1.0], folder.file("closer_to_one")).unwrap();
+    assert_eq!(hawser::inspect_checkpoint(folder.file("mean")).unwrap()["step"], 2);
+    hawser::verify_checkpoint(folder.file("closer_to_one")).unwrap();
+    let refused = |weights: &[f64]| hawser::average_checkpoints(&of, weights, folder.file("x")).unwrap_err().code();
+    assert_eq!(refused(&[1.0]), Code::InvalidArgument);
+    assert_eq!(refused(&[1.0, 0.0]), Code::InvalidArgument);
+}
+
+#[test]
 fn hugging_face_folders_go_out_and_in() {
     let folder = Folder::new();
     let config = tiny::text_config(&folder);

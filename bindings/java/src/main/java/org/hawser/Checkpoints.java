@@ -38,6 +38,19 @@ public final class Checkpoints {
   }
 
   /**
+   * Makes a checkpoint whose weights are means of those of other checkpoints of one model, computed in f64 and
+   * rounded once to f32. It has no optimizer state.
+   *
+   * @param weights the share of each checkpoint, relative to the others; null for equal shares
+   * @throws HawserException.CheckpointIncompatible if they are of different models
+   */
+  public static void average(List<Path> checkpoints, List<Double> weights, Path target) {
+    List<String> paths = checkpoints.stream().map(Path::toString).toList();
+    Native.hws_checkpoint_average(
+        Json.write(paths), weights == null ? null : Json.write(weights), target.toString());
+  }
+
+  /**
    * Makes a Hugging Face folder from a checkpoint. dtype: "f32", "bf16" or "f16"; null for the dtype of the
    * import (f32 for a model that was not imported). If the target's name ends in ".gguf", makes a file for
    * llama.cpp instead; its dtype may also be "q8_0".

@@ -101,6 +101,12 @@ class StateTest {
       third = engine.trainStep().loss();
     }
     Checkpoints.verify(checkpoint);
+    Path mean = folder.resolve("mean");
+    Checkpoints.average(List.of(checkpoint, checkpoint), List.of(1.0, 2.5), mean);
+    Checkpoints.verify(mean);
+    assertThrows(
+        HawserException.InvalidArgument.class,
+        () -> Checkpoints.average(List.of(checkpoint), null, folder.resolve("other")));
     assertEquals(2L, ((Map<?, ?>) Json.parse(Checkpoints.inspect(checkpoint))).get("step"));
     try (Engine engine = Tiny.engine()) {
       engine.load(checkpoint);
