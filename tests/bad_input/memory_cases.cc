@@ -29,7 +29,7 @@ std::vector<Case> rows() {
           {"/recompute/rows", "is 8", "DoRA's magnitudes", "use 0, or turn adapter.dora off"}),
       bad(R"({"recompute": {"rows": 8}, "model": {"layers": 2, "moe": {"experts": 2, "width": 8, "layers": [1]}}, "moe": {"dispatch": "capacity"}})",
           {"/recompute/rows", "is 8", "\"capacity\"", "set moe.dispatch to \"dropless\""}),
-      bad(R"({"recompute": {"rows": 8}, "model": {"moe": {"experts": 2, "width": 8}}})",
+      bad(R"({"recompute": {"rows": 8}, "model": {"bias": {"all": false}, "moe": {"experts": 2, "width": 8}}})",
           {"/recompute/rows", "no effect", "model.moe.layers"}),
       bad(R"({"offload": {"activations": "disk"}})", {"/offload/folder", "is missing", "fast local disk"}),
       bad(R"({"offload": {"activations": "host"}})", {"/offload/activations", "no effect", "use \"disk\""}),

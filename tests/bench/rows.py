@@ -1,51 +1,71 @@
-"""Measures steps with /recompute/rows beside steps without, and the memory that both plan for a long row.
+"""Measures steps with /recompute/rows next to steps without.
 
-    PYTHONPATH=build/python python3 tests/bench/rows.py [TOKENS] [ROWS] [STEPS]
+    python3 tests/bench/rows.py [--hawser build/hawser] [--tokens 8192] [--rows 2048] [--rounds 5]
+                                  [--policies off full]
 
-The engines take steps in turn; the medians are printed. The model has the shape of Qwen2.5-0.5B with two layers and a
-small vocabulary, so that MLPs and attention take most of the time.
+Runs of two steps take turns; the medians of the last steps are printed. The model has the shape of Qwen2.5-0.5B with
+two layers and a small vocabulary, so that MLPs and attention take most of the time.
 """
 
+import argparse
+import array
+import json
+import random
 import statistics
-import sys
-import time
+import subprocess
+import tempfile
+from pathlib import Path
 
-import numpy
-
-import hawser
-
-VOCABULARY = 1024
+VOCABULARY, STEPS = 1024, 2
 
 
-def config(tokens, recompute):
+def config(data, tokens, recompute):
     return {
         "precision": "bf16",
         "model": {"layers": 2, "vocab_size": VOCABULARY, "context": tokens, "width": 896, "heads": 14, "kv_heads": 2,
                   "mlp_width": 4864, "norm": "rms_norm", "mlp": "swiglu", "position": "rotary"},
         "batch": {"micro_batch": 1, "grad_accum_steps": 1, "sequence": tokens},
+        "data": {"format": "tokens", "token_type": "u16", "path": str(data), "validation_fraction": 0},
+        "train": {"steps": STEPS},
         "recompute": recompute,
     }
 
 
-def main(tokens, rows, steps):
-    policies = {"off": {}, "full": {"policy": "full"}}
-    for name, policy in policies.items():
-        engines = [hawser.Engine(config(tokens, policy)), hawser.Engine(config(tokens, {**policy, "rows": rows}))]
-        batch = numpy.random.default_rng(1).integers(0, VOCABULARY, (1, tokens + 1)).astype("int32")
-        seconds, losses = [[], []], [[], []]
-        for step in range(steps + 1):
-            for which, engine in enumerate(engines):
-                engine.push(batch[:, :-1].copy(), batch[:, 1:].copy())
-                begin = time.perf_counter()
-                result = engine.train_step()
-                if step > 0:
-                    seconds[which].append(time.perf_counter() - begin)
-                losses[which].append(result.loss)
-        whole, tiled = (statistics.median(s) for s in seconds)
-        memory = [engine.info()["memory"]["workspace"] / 2**20 for engine in engines]
-        print(f"policy {name}, {tokens} tokens: {whole:.3f} s; {rows} at a time: {tiled:.3f} s, ratio {tiled / whole:.3f}; "
-              f"workspace {memory[0]:.0f} and {memory[1]:.0f} MiB; same losses: {losses[0] == losses[1]}")
+def run(args, scratch, name, settings):
+    """Returns the seconds of the last step and the losses of all."""
+    out, file = scratch / name, scratch / f"{name}.json"
+    file.write_text(json.dumps(settings))
+    command = [args.hawser, "train", str(file), "--out", str(out), "--threads", "2"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    steps = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    steps = [step for step in steps if "loss" in step and "seconds" in step]
+    return steps[-1]["seconds"], [step["loss"] for step in steps]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hawser", default="build/hawser")
+    parser.add_argument("--tokens", type=int, default=8192)
+    parser.add_argument("--rows", type=int, default=2048)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--policies", nargs="+", default=["off", "full"])
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder)
+        drawn = random.Random(1)
+        tokens = array.array("H", (drawn.randrange(VOCABULARY) for _ in range((args.tokens + 1) * (STEPS + 1))))
+        (scratch / "data.bin").write_bytes(tokens.tobytes())
+        for policy in args.policies:
+            seconds, losses = {0: [], args.rows: []}, {}
+            for turn in range(args.rounds):
+                for rows in seconds:
+                    settings = config(scratch / "data.bin", args.tokens, {"policy": policy, "rows": rows})
+                    last, losses[rows] = run(args, scratch, f"{policy}-{rows}-{turn}", settings)
+                    seconds[rows].append(last)
+            whole, tiled = (statistics.median(s) for s in seconds.values())
+            print(f"policy {policy}, {args.tokens} tokens: {whole:.3f} s; {args.rows} at a time: {tiled:.3f} s, "
+                  f"ratio {tiled / whole:.3f}; same losses: {losses[0] == losses[args.rows]}", flush=True)
 
 
 if __name__ == "__main__":
-    main(*(int(argument) for argument in sys.argv[1:]), *(8192, 2048, 5)[len(sys.argv) - 1:])
+    main()
