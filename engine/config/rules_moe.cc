@@ -172,12 +172,13 @@ constexpr Check kMoeChecks[] = {
      "an expert's capacity is a share of them",
      "use 0, or set moe.dispatch to \"dropless\""},
     {"/recompute/rows",
-     {"/recompute/rows", "/model/moe/experts", "/model/moe/layers"},
+     {"/recompute/rows", "/model/moe/experts", "/model/moe/layers", "/model/layers"},
      [](const Effective& c) {
-       return is_mixture(c) && !c.is_given("/model/moe/layers") && c.integer("/recompute/rows") > 0;
+       return is_mixture(c) && c.integer("/recompute/rows") > 0 &&
+              named_layers(c).size() == static_cast<size_t>(c.integer("/model/layers"));
      },
      "has no effect: every layer is a mixture, and experts work in rounds of bounded rows",
-     "use 0, or name the layers with experts in model.moe.layers"},
+     "use 0, or leave layers out of model.moe.layers"},
     {"/mesh/ep",
      {"/mesh/ep", "/model/moe/experts"},
      [](const Effective& c) {

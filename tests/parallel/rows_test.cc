@@ -110,8 +110,8 @@ nn::ModelCosts costs_of(int64_t tokens, const std::string& recompute) {
 }
 
 /// In the backward of the MLP of T tokens, R at a time (e bytes an element, F' = 2F as the MLP is gated):
-/// without tiles e (C + F' + F) T + 4 C T, with tiles e 2 C T + 4 (C + 1) T and e (F' + F) R, with e F' R more if
-/// the hidden array is recomputed, besides the workspace of products and sums of segments.
+/// without tiles e (C + F' + F) T + 4 C T; with tiles e 2 C T + 4 (C + 1) T and e (F' + F) R, with e F' R
+/// more if the hidden array is recomputed, besides the workspace of products and sums of segments.
 TEST(Rows, TakeTheWorkspaceOfTheClosedForm) {
   const int64_t c = 896, f = 4864, e = 2, rows = 8192;
   const auto workspace = [&](int64_t tokens, const std::string& recompute) {
