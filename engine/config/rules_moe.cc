@@ -172,10 +172,11 @@ constexpr Check kMoeChecks[] = {
      "an expert's capacity is a share of them",
      "use 0, or set moe.dispatch to \"dropless\""},
     {"/recompute/rows",
-     {"/recompute/rows", "/model/moe/experts", "/model/moe/layers", "/model/layers"},
+     {"/recompute/rows", "/model/moe/experts", "/model/layers"},
      [](const Effective& c) {
+       const size_t named = named_layers(c).size();  // none: all
        return is_mixture(c) && c.integer("/recompute/rows") > 0 &&
-              named_layers(c).size() == static_cast<size_t>(c.integer("/model/layers"));
+              (named == 0 || named == static_cast<size_t>(c.integer("/model/layers")));
      },
      "has no effect: every layer is a mixture, and experts work in rounds of bounded rows",
      "use 0, or leave layers out of model.moe.layers"},
