@@ -40,7 +40,8 @@ struct Call {
   uint64_t sequence = 0;  ///< within the group; for send and recv, between the two members
   uint64_t ticket = 0;
   int64_t ledger_bytes = 0;
-  int64_t wire_bytes = 0;  ///< wire bytes of the ledger, set when the call is done
+  int64_t wire_bytes = 0;     ///< wire bytes of the ledger, set when the call is done
+  int64_t charged_bytes = 0;  ///< charged bytes of the ledger, set when the call is done
   double issued = 0, begun = 0;
 
   std::span<const GatherPiece> gather;

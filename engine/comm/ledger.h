@@ -6,6 +6,9 @@
 // records if `wire` has records). *Wire
 // bytes* are the bytes that a process passed to its sockets, or to the host program's functions, for the
 // call, with headers and padding. Between threads they are 0, and between devices they are not counted.
+//
+// *Charged bytes* are those for which a call took the time that CommOptions::bandwidth_limit allows: the
+// payload of a collective or of a received message, or 0 without a limit.
 #pragma once
 
 #include <array>
@@ -31,7 +34,7 @@ const char* operation_name(Operation operation);
 /// Totals of one member in one group.
 struct Traffic {
   struct Entry {
-    int64_t calls = 0, bytes = 0, wire_bytes = 0;
+    int64_t calls = 0, bytes = 0, wire_bytes = 0, charged_bytes = 0;
   };
   std::array<Entry, static_cast<size_t>(Operation::kCount)> by_operation{};
 };

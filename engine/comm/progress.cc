@@ -135,9 +135,10 @@ void Progress::carry_out(Call& call) {
     transport_.fault().raise_if_set();
     call.begun = steady_seconds();
     recorder_.running(call.ticket, call.begun);
-    const int64_t before = transport_.wire_bytes(lane_);
+    const int64_t before = transport_.wire_bytes(lane_), charged = transport_.charged_bytes(call);
     call.device != nullptr ? call.device->run(call) : transport_.run(call);
     call.wire_bytes = transport_.wire_bytes(lane_) - before;
+    call.charged_bytes = transport_.charged_bytes(call) - charged;
     recorder_.ended(call.ticket, steady_seconds(), CallState::kFinished);
     finished_(user_, call);
     return;

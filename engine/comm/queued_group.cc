@@ -149,7 +149,8 @@ Traffic QueuedGroup::traffic() const {
     const GroupCounters::Entry& entry = counters_.by_operation[i];
     traffic.by_operation[i] = {entry.calls.load(std::memory_order_relaxed),
                                entry.bytes.load(std::memory_order_relaxed),
-                               entry.wire_bytes.load(std::memory_order_relaxed)};
+                               entry.wire_bytes.load(std::memory_order_relaxed),
+                               entry.charged_bytes.load(std::memory_order_relaxed)};
   }
   return traffic;
 }

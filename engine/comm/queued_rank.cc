@@ -170,6 +170,7 @@ void GroupCounters::add(const Call& call) {
   entry.calls.fetch_add(1, std::memory_order_relaxed);
   entry.bytes.fetch_add(call.ledger_bytes, std::memory_order_relaxed);
   entry.wire_bytes.fetch_add(call.wire_bytes, std::memory_order_relaxed);
+  entry.charged_bytes.fetch_add(call.charged_bytes, std::memory_order_relaxed);
 }
 
 }  // namespace hawser::comm

@@ -13,7 +13,7 @@ namespace hawser::comm {
 /// A group's name and counters. They outlive the ProcessGroup, because queued calls may.
 struct GroupCounters {
   struct Entry {
-    std::atomic<int64_t> calls{0}, bytes{0}, wire_bytes{0};
+    std::atomic<int64_t> calls{0}, bytes{0}, wire_bytes{0}, charged_bytes{0};
   };
   void add(const Call& call);
 

@@ -30,7 +30,9 @@ RecomputeConfig decode_recompute(const Effective& c) {
   read("arrays", arrays, policy == kSelective);
   int64_t every = 1;
   read("every", every, policy == kEvery);
-  return parallel::recompute_config(policy, arrays, every);
+  RecomputeConfig recompute = parallel::recompute_config(policy, arrays, every);
+  read("rows", recompute.remakes.rows);
+  return recompute;
 }
 
 }  // namespace

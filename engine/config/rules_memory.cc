@@ -33,6 +33,11 @@ constexpr Check kMemoryChecks[] = {
      "cp_mode \"ulysses\" exchanges queries, keys, values and outputs together, but {/recompute/arrays} "
      "names only one of \"qkv\" and \"attention\"",
      "name both or neither"},
+    {"/recompute/rows",
+     {"/recompute/rows", "/adapter/dora"},
+     [](const Effective& c) { return c.integer("/recompute/rows") > 0 && c.flag("/adapter/dora"); },
+     "is {/recompute/rows}, but the gradients of DoRA's magnitudes are sums over all rows of a micro-batch",
+     "use 0, or turn adapter.dora off"},
     {"/offload/folder",
      {"/offload/activations", "/offload/optimizer", "/offload/parameters"},
      [](const Effective& c) {

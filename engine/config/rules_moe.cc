@@ -162,6 +162,24 @@ constexpr Check kMoeChecks[] = {
      "dispatch \"capacity\" drops different tokens on another number of ranks, but sum_order \"tree\" "
      "promises equal results",
      "use \"dropless\", or set zero.sum_order to \"ranks\""},
+    {"/recompute/rows",
+     {"/recompute/rows", "/moe/dispatch", "/model/moe/experts"},
+     [](const Effective& c) {
+       return is_mixture(c) && c.is("/moe/dispatch", "capacity") && c.integer("/recompute/rows") > 0;
+     },
+     "is {/recompute/rows}, but dispatch \"capacity\" takes the rows of a whole micro-batch together, "
+     "because "
+     "an expert's capacity is a share of them",
+     "use 0, or set moe.dispatch to \"dropless\""},
+    {"/recompute/rows",
+     {"/recompute/rows", "/model/moe/experts", "/model/layers"},
+     [](const Effective& c) {
+       const size_t named = named_layers(c).size();  // none: all
+       return is_mixture(c) && c.integer("/recompute/rows") > 0 &&
+              (named == 0 || named == static_cast<size_t>(c.integer("/model/layers")));
+     },
+     "has no effect: every layer is a mixture, and experts work in rounds of bounded rows",
+     "use 0, or leave layers out of model.moe.layers"},
     {"/mesh/ep",
      {"/mesh/ep", "/model/moe/experts"},
      [](const Effective& c) {

@@ -20,6 +20,7 @@ void StepTraffic::end() {
       step_[g].by_operation[o].calls += to.calls - from.calls;
       step_[g].by_operation[o].bytes += to.bytes - from.bytes;
       step_[g].by_operation[o].wire_bytes += to.wire_bytes - from.wire_bytes;
+      step_[g].by_operation[o].charged_bytes += to.charged_bytes - from.charged_bytes;
     }
   }
 }
@@ -51,6 +52,7 @@ comm::Traffic::Entry sum(const StepTraffic::Totals& totals) {
       sum.calls += entry.calls;
       sum.bytes += entry.bytes;
       sum.wire_bytes += entry.wire_bytes;
+      sum.charged_bytes += entry.charged_bytes;
     }
   }
   return sum;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/nn/tiled_sums.h"
+
 namespace hawser::nn {
 namespace {
 
@@ -188,12 +190,10 @@ void Adapter::backward_weight(const Context& ctx, const void* dy, DType dy_type,
   const RegionScope scope(*ctx.workspace);
   const Rows in = dropped(ctx, x, rows);
   const auto add = [&](Place to, kernels::Matmul m) {
-    m.c = ctx.gradient(to);
     m.k = rows;
     m.ldc = m.n;
     m.a_transposed = true;
-    m.accumulate = ctx.accumulate;
-    if (m.c != nullptr) ctx.matmul(m);
+    ctx.sum_rows(m, to);
   };
   {
     const RegionScope of_u(*ctx.workspace);
@@ -212,6 +212,15 @@ void Adapter::backward_weight(const Context& ctx, const void* dy, DType dy_type,
   m.m = rank_, m.n = in_;
   m.lda = rank_, m.ldb = in.stride;
   add(a_, m);
+}
+
+int64_t Adapter::tiled_sum_bytes(const Context& ctx) const {
+  const auto bytes = [&](Place p, int64_t elements) {
+    return ctx.gradient(p) != nullptr ? TiledSums::sum_bytes(ctx, elements, 0) : 0;
+  };
+  int64_t sum = bytes(a_, rank_ * in_);
+  for (const Part& part : parts_) sum += bytes(part.b, part.out * rank_);
+  return sum;
 }
 
 }  // namespace hawser::nn

@@ -41,6 +41,8 @@ class Adapter {
   /// Computes the gradients of A and B.
   void backward_weight(const Context& ctx, const void* dy, DType dy_type, int64_t stride, const void* x,
                        int64_t rows) const;
+  /// Returns the bytes of TiledSums for the gradients of A and B.
+  int64_t tiled_sum_bytes(const Context& ctx) const;
 
  private:
   /// Rows of features, with a stride.

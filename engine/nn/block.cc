@@ -116,6 +116,7 @@ void Block::forward(const Context& ctx, const BlockSaved& s, const float* cos_si
   {
     RegionScope of_branch(*ctx.workspace);
     const Context branch = mlp_.context(ctx);
+    if (ends_here && mlp_.remakes_in_tiles(branch)) return;
     if (ends_here) return mlp_.forward(branch, s.mlp, nullptr, enter(branch, n));
     float* const whole = branch.exchange->whole_rows(branch, mlp_out, width_);
     mlp_.forward(branch, s.mlp, whole, enter(branch, n));
@@ -156,7 +157,7 @@ void Block::recompute(const Context& ctx, BlockRegions& regions, const float* co
     RegionScope of_branch(*ctx.workspace);
     attention_.recompute(ctx, s.attention, cos_sin, remakes.qkv ? enter(ctx, n) : nullptr, remakes.attention);
   }
-  if (!remakes.mlp_hidden) return;
+  if (!remakes.mlp_hidden || mlp_.remakes_in_tiles(ctx)) return;
   mlp_norm_.forward(ctx, s.mlp_norm, n, ctx.type, width_, s.x_mid, DType::kF32, rows);
   const Context branch = mlp_.context(ctx);
   mlp_.forward(branch, s.mlp, nullptr, enter(branch, n));
@@ -225,6 +226,10 @@ void Block::backward_mlp(const Context& ctx, const BlockSaved& s, float* dx,
   dy.data = branch.exchange->leave_backward(branch, dy.data, dy.type, width_);
   if (later) copy(branch, later->mlp_dy, dy);
   float* const dn = ctx.workspace->take_as<float>(elements);
+  if (mlp_.is_tiled(branch)) {
+    backward_mlp_in_tiles(branch, s, dn, dy, later);
+    return mlp_norm_.backward_residual(ctx, s.mlp_norm, dx, later ? later->mlp_in : nullptr, dn, s.x_mid);
+  }
   float* const whole = branch.exchange->whole_rows(branch, dn, width_);
   FeedForwardMade made = later ? later->mlp : FeedForwardMade();
   if (!later) mlp_.take_weight_pass_inputs(branch, *ctx.workspace, &made);
@@ -240,6 +245,26 @@ void Block::backward_mlp(const Context& ctx, const BlockSaved& s, float* dx,
   void* const in = later ? later->mlp_in : ctx.take(elements);
   mlp_norm_.backward_residual(ctx, s.mlp_norm, dx, in, dn, s.x_mid);
   if (!later) mlp_.backward_up_weight(branch, s.mlp, made, enter(branch, in));
+}
+
+/// Computes dn, the gradient of the branch's input, and the gradients of its weights unless they come later.
+/// A tile needs the branch's input before dn is known, so the norm's forward runs once more.
+void Block::backward_mlp_in_tiles(const Context& ctx, const BlockSaved& s, float* dn, Gradient dy,
+                                  const WeightPassInputs* later) const {
+  const RegionScope scope(*ctx.workspace);
+  const void* in = nullptr;
+  if (!later || mlp_.remakes_in_tiles(ctx)) {
+    const LocalRows own = ctx.own_rows();
+    void* const n = ctx.take(own.room * width_);
+    mlp_norm_.forward(ctx, mlp_norm_.take_saved(*ctx.workspace, own.room), n, ctx.type, width_, s.x_mid,
+                      DType::kF32, {own.count, 1, width_});
+    in = enter(ctx, n);
+  }
+  float* const whole = ctx.exchange->whole_rows(ctx, dn, width_);
+  mlp_.backward_in_tiles(ctx, s.mlp, later ? later->mlp : FeedForwardMade(), whole, dy.data, dy.type, in,
+                         later == nullptr);
+  ctx.exchange->enter_backward(ctx, dn, whole, width_);
+  ctx.exchange->finish();
 }
 
 void Block::backward_attention(const Context& ctx, const BlockSaved& s, const float* cos_sin, float* dx,

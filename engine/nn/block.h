@@ -28,6 +28,7 @@ namespace hawser::nn {
 /// recomputed instead of saved:
 ///   qkv: e (H + 2K) D, and the additions of QK-norm;  attention: e H D + 4 H;
 ///   mlp_hidden: e F', and e F if fused;  rest: everything else
+/// With RecomputeSet::rows, a recomputed mlp_hidden is in no array: the MLP's workspace has some rows of it.
 struct BlockSaved {
   NormSaved attention_norm, mlp_norm, attention_post_norm, mlp_post_norm;
   SelfAttentionSaved attention;
@@ -112,6 +113,8 @@ class Block {
                            DropoutSite site) const;
 
   void backward_mlp(const Context& ctx, const BlockSaved& s, float* dx, const WeightPassInputs* later) const;
+  void backward_mlp_in_tiles(const Context& ctx, const BlockSaved& s, float* dn, Gradient dy,
+                             const WeightPassInputs* later) const;
   void backward_attention(const Context& ctx, const BlockSaved& s, const float* cos_sin, float* dx,
                           const float* x, const WeightPassInputs* later) const;
   void copy(const Context& ctx, void* to, const Gradient& from) const;

@@ -16,6 +16,8 @@
 
 namespace hawser::nn {
 
+class TiledSums;
+
 /// The memory of a ParameterGroup during one call: its weights (in the compute type if matrix products read
 /// them, otherwise in the look-up type) and its gradients (f32; null if frozen or not wanted).
 struct GroupPointers {
@@ -64,9 +66,10 @@ struct Context {
   DType lookup_type = DType::kF32;  ///< type of looked-up weights, norms and biases: f32 or bf16
   /// Indexed by ParameterGroup; only the parameter groups that the call needs are set.
   const GroupPointers* groups = nullptr;
-  bool accumulate = false;  ///< add to gradients (in micro-batches after the first)
-  bool training = false;    ///< dropout is on
-  RecomputeSet remakes;     ///< activations that blocks recompute
+  bool accumulate = false;           ///< add to gradients (in micro-batches after the first)
+  const TiledSums* tiled = nullptr;  ///< set in the backward of a tile: the sums of which it has some rows
+  bool training = false;             ///< dropout is on
+  RecomputeSet remakes;              ///< activations that blocks recompute
   /// Counts of routers (nn/moe/balance.h), one layer after the other. If null, routers do not count, as in a
   /// recomputed forward.
   int64_t* tallies = nullptr;
@@ -115,13 +118,23 @@ struct Context {
     d.low = own.begin(own.rank, 0, this->seq), d.high = own.begin(own.rank, 1, this->seq);
     return d;
   }
+  /// Returns this context for `count` of its rows, from row `begin` on.
+  Context of_rows(int64_t begin, int64_t count) const {
+    Context part = *this;
+    part.first_row += begin, part.only_rows = count;
+    return part;
+  }
   /// Runs the product m with workspace for its duration.
   void matmul(kernels::Matmul m) const {
     m.round_to = type;
     RegionScope scope(*workspace);
-    m.workspace = workspace->take(kernels->matmul_workspace_bytes(m, stream->num_workers));
+    m.workspace = workspace->take(matmul_workspace_bytes(m));
     kernels->matmul(m, *stream);
   }
+  int64_t matmul_workspace_bytes(const kernels::Matmul& m) const;
+  /// Computes the gradient of `to`, if it has one, by a product or a sum over rows, or adds to it.
+  void sum_rows(kernels::Matmul m, Place to) const;
+  void sum_rows(kernels::ColumnSum s, Place to) const;
   /// Runs attention with workspace for its duration.
   void attend(kernels::AttentionForward a) const {
     RegionScope scope(*workspace);

@@ -49,6 +49,12 @@ void FeedForward::backward_input(const Context& ctx, const FeedForwardSaved& sav
   dense_->backward_input(ctx, saved.dense, made.dh, made.a, dx, dy, dy_type);
 }
 
+void FeedForward::backward_in_tiles(const Context& ctx, const FeedForwardSaved& saved,
+                                    const FeedForwardMade& made, float* dx, const void* dy, DType dy_type,
+                                    const void* x, bool weights) const {
+  dense_->backward_in_tiles(ctx, saved.dense, made.dh, made.a, dx, dy, dy_type, x, weights);
+}
+
 void FeedForward::backward_down_weight(const Context& ctx, const FeedForwardSaved& saved,
                                        const FeedForwardMade& made, const void* dy, DType dy_type) const {
   if (sparse_) return sparse_->backward_down_weight(ctx, saved.sparse, made.sparse, dy, dy_type);

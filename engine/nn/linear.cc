@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/nn/tiled_sums.h"
+
 namespace hawser::nn {
 namespace {
 
@@ -170,7 +172,8 @@ void Linear::backward_input_gelu(const Context& ctx, void* dh, const void* h, co
   input_gradient(ctx, stacks_[0], m, dy, dy_type, rows);
 }
 
-/// Contiguous biases get their gradient from the weight's product if the backend supports that.
+/// Contiguous biases get their gradient from the weight's product if the backend supports that, unless rows
+/// come in tiles.
 void Linear::backward_weight(const Context& ctx, const void* dy, DType dy_type, const void* x,
                              int64_t rows) const {
   const RegionScope scope(*ctx.workspace);
@@ -184,10 +187,10 @@ void Linear::backward_weight(const Context& ctx, const void* dy, DType dy_type, 
     m.m = stack.out, m.n = in_, m.k = rows;
     m.ldc = in_, m.lda = out_, m.ldb = in_;
     m.a_transposed = true;
-    m.accumulate = ctx.accumulate;
-    if (m.c != nullptr && stack.whole && dz == dy && ctx.kernels->suited->epilogues)
+    const bool with_bias = stack.whole && dz == dy && ctx.tiled == nullptr;
+    if (m.c != nullptr && with_bias && ctx.kernels->suited->epilogues)
       m.bias_gradient = ctx.gradient(stack.bias);
-    if (m.c != nullptr) ctx.matmul(m);
+    ctx.sum_rows(m, stack.weight);
     if (m.bias_gradient == nullptr) sum_bias_gradients(ctx, stack, dy, dy_type, rows);
   }
   for (const Adapter& adapter : adapters_) adapter.backward_weight(ctx, dz, dy_type, out_, x, rows);
@@ -197,17 +200,22 @@ void Linear::sum_bias_gradients(const Context& ctx, const Columns& stack, const 
                                 int64_t rows) const {
   for (const Columns& part : parts_) {
     if (part.begin < stack.begin || part.begin >= stack.begin + stack.out) continue;
-    if (ctx.gradient(part.bias) == nullptr) continue;
-    RegionScope scope(*ctx.workspace);
     kernels::ColumnSum s;
-    s.dbias = ctx.gradient(part.bias);
     s.dy = advance(dy, part.begin, dy_type);
     s.type = dy_type;
     s.rows = rows, s.n = part.out, s.stride = out_;
-    s.accumulate = ctx.accumulate;
-    s.workspace = ctx.workspace->take(ctx.kernels->column_sum_workspace_bytes(s, ctx.stream->num_workers));
-    ctx.kernels->column_sum(s, *ctx.stream);
+    ctx.sum_rows(s, part.bias);
   }
+}
+
+int64_t Linear::tiled_sum_bytes(const Context& ctx) const {
+  const auto elements = [&](Place p, int64_t count) { return ctx.gradient(p) != nullptr ? count : 0; };
+  int64_t bytes = 0;
+  for (const Columns& stack : stacks_)
+    bytes += TiledSums::sum_bytes(ctx, elements(stack.weight, stack.out * in_), 0);
+  for (const Columns& part : parts_) bytes += TiledSums::sum_bytes(ctx, 0, elements(part.bias, part.out));
+  for (const Adapter& adapter : adapters_) bytes += adapter.tiled_sum_bytes(ctx);
+  return bytes;
 }
 
 }  // namespace hawser::nn

@@ -45,6 +45,8 @@ class Linear {
                            int64_t rows) const;
   /// Computes the gradients of weight and bias from dy and the forward's x.
   void backward_weight(const Context& ctx, const void* dy, DType dy_type, const void* x, int64_t rows) const;
+  /// Returns the bytes of TiledSums for all gradients of backward_weight.
+  int64_t tiled_sum_bytes(const Context& ctx) const;
 
  private:
   struct Columns {

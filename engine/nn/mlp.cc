@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "engine/nn/tiled_sums.h"
+
 namespace hawser::nn {
 
 std::vector<std::string> up_names(MlpKind kind, const std::string& prefix) {
@@ -31,11 +35,23 @@ Mlp::Mlp(const ParameterTable& table, const ModelConfig& model, int64_t layer)
       down_(table, {fmt::format("blocks.{}.mlp.down", layer)}) {}
 
 MlpSaved Mlp::take_saved(const Context& ctx, Region& region, Region& kept) const {
-  const int64_t bytes = ctx.rows() * dtype_bytes(ctx.type);
+  return remakes_in_tiles(ctx) ? MlpSaved() : take_hidden(ctx, ctx.rows(), region, kept);
+}
+
+MlpSaved Mlp::take_hidden(const Context& ctx, int64_t rows, Region& region, Region& kept) const {
+  const int64_t bytes = rows * dtype_bytes(ctx.type);
   MlpSaved saved;
   saved.h = region.take(up_.out() * bytes);
   if (in_products(ctx)) saved.a = kept.take(down_.in() * bytes);
   return saved;
+}
+
+/// Returns what is saved of the rows from `begin` on; nothing if nothing is saved.
+MlpSaved Mlp::rows_of(const Context& ctx, const MlpSaved& saved, int64_t begin) const {
+  MlpSaved rows;
+  if (saved.h != nullptr) rows.h = advance(saved.h, begin * up_.out(), ctx.type);
+  if (saved.a != nullptr) rows.a = advance(saved.a, begin * down_.in(), ctx.type);
+  return rows;
 }
 
 /// True if the backend fuses the activation into products, which exists only for the GELU of GPT-2. Otherwise
@@ -47,16 +63,34 @@ bool Mlp::in_products(const Context& ctx) const {
 }
 
 void Mlp::forward(const Context& ctx, const MlpSaved& saved, float* y, const void* x) const {
-  RegionScope scope(*ctx.workspace);
-  if (in_products(ctx)) {
-    up_.forward_gelu(ctx, saved.a, saved.h, x, ctx.rows());
-    if (y != nullptr) down_.forward(ctx, y, DType::kF32, down_.out(), saved.a, ctx.rows());
-    return;
+  if (y == nullptr && remakes_in_tiles(ctx)) return;
+  const int64_t rows = ctx.rows(),
+                most = ctx.remakes.rows > 0 ? ctx.remakes.rows : std::max<int64_t>(rows, 1);
+  for (int64_t begin = 0; begin < rows; begin += most) {
+    const RegionScope scope(*ctx.workspace);
+    const Context tile = ctx.of_rows(begin, std::min(most, rows - begin));
+    MlpSaved of_tile = rows_of(ctx, saved, begin);
+    if (of_tile.h == nullptr) of_tile = take_hidden(ctx, tile.rows(), *ctx.workspace, *ctx.workspace);
+    forward_rows(tile, of_tile, y == nullptr ? nullptr : y + begin * down_.out(),
+                 advance(x, begin * up_.in(), ctx.type));
   }
+}
+
+/// Computes the hidden arrays from x.
+void Mlp::hide(const Context& ctx, const MlpSaved& saved, const void* x) const {
+  if (in_products(ctx)) return up_.forward_gelu(ctx, saved.a, saved.h, x, ctx.rows());
   up_.forward(ctx, saved.h, ctx.type, up_.out(), x, ctx.rows());
+}
+
+void Mlp::forward_rows(const Context& ctx, const MlpSaved& saved, float* y, const void* x) const {
+  hide(ctx, saved, x);
   if (y == nullptr) return;
-  void* const a = ctx.take(ctx.rows() * down_.in());
-  activate(ctx, saved, a);
+  const void* a = saved.a;
+  if (!in_products(ctx)) {
+    void* const activation = ctx.take(ctx.rows() * down_.in());
+    activate(ctx, saved, activation);
+    a = activation;
+  }
   down_.forward(ctx, y, DType::kF32, down_.out(), a, ctx.rows());
 }
 
@@ -102,6 +136,34 @@ void Mlp::backward_input(const Context& ctx, const MlpSaved& saved, void* dh, vo
     activation_backward(ctx, saved, dh, a);
   }
   up_.backward_input(ctx, dx, DType::kF32, dh, ctx.type, ctx.rows());
+}
+
+void Mlp::backward_in_tiles(const Context& ctx, const MlpSaved& saved, void* dh, void* a, float* dx,
+                            const void* dy, DType dy_type, const void* x, bool weights) const {
+  const RegionScope scope(*ctx.workspace);
+  TiledSums sums(ctx, weights ? up_.tiled_sum_bytes(ctx) + down_.tiled_sum_bytes(ctx) : 0);
+  while (sums.next()) {
+    const RegionScope of_tile(*ctx.workspace);
+    const Context tile = sums.context();
+    const int64_t begin = sums.begin(), room = sums.room();
+    const void* const tile_x = x == nullptr ? nullptr : advance(x, begin * up_.in(), ctx.type);
+    const void* const tile_dy = advance(dy, begin * down_.out(), dy_type);
+    const auto at = [&](void* all, int64_t width) {
+      return all == nullptr ? ctx.take(room * width) : advance(all, begin * width, ctx.type);
+    };
+    MlpSaved hidden = rows_of(ctx, saved, begin);
+    if (hidden.h == nullptr) {
+      hidden.h = ctx.take(room * up_.out());
+      if (in_products(ctx)) hidden.a = at(a, down_.in());
+      hide(tile, hidden, tile_x);
+    }
+    void* const tile_dh = at(dh, up_.out());
+    void* const tile_a = hidden.a != nullptr ? hidden.a : at(a, down_.in());
+    backward_input(tile, hidden, tile_dh, tile_a, dx + begin * up_.in(), tile_dy, dy_type);
+    if (!weights) continue;
+    backward_down_weight(tile, tile_a, tile_dy, dy_type);
+    backward_up_weight(tile, tile_dh, tile_x);
+  }
 }
 
 void Mlp::backward_down_weight(const Context& ctx, const void* a, const void* dy, DType dy_type) const {

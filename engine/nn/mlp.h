@@ -1,4 +1,6 @@
-// Mlp: the feed-forward branch, made of up projection, GELU or a gated activation, and down projection.
+// Mlp: the feed-forward branch, made of up projection, GELU or a gated activation, and down projection. With
+// RecomputeSet::rows it works on that many rows at a time. Then its activations need workspace for one tile
+// of rows only, and backward recomputes a hidden array that was not saved.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +28,9 @@ class Mlp {
  public:
   Mlp(const ParameterTable& table, const ModelConfig& model, int64_t layer);
 
+  /// True if backward recomputes the hidden arrays itself, tile by tile; nothing is saved then.
+  static bool remakes_in_tiles(const Context& ctx) { return ctx.remakes.rows > 0 && ctx.remakes.mlp_hidden; }
+
   /// Takes memory from `region`, and from `kept` for the arrays that the weight pass of a backward reads.
   MlpSaved take_saved(const Context& ctx, Region& region, Region& kept) const;
   /// Computes y[rows, C] (f32) from x[rows, C] (the normalised input, activation type). If y is null, it
@@ -39,6 +44,10 @@ class Mlp {
   /// `a`.
   void backward_input(const Context& ctx, const MlpSaved& saved, void* dh, void* a, float* dx, const void* dy,
                       DType dy_type) const;
+  /// Computes dx like backward_input, and with `weights` all gradients of weights too, tile by tile, from dy
+  /// and the forward's x. `dh` and `a` keep their arrays of all rows, or are null to need none.
+  void backward_in_tiles(const Context& ctx, const MlpSaved& saved, void* dh, void* a, float* dx,
+                         const void* dy, DType dy_type, const void* x, bool weights) const;
   /// Computes the gradients of the down projection, from dy and `a`.
   void backward_down_weight(const Context& ctx, const void* a, const void* dy, DType dy_type) const;
   /// Computes the gradients of the up projection, from `dh` and the forward's x.
@@ -46,6 +55,10 @@ class Mlp {
 
  private:
   bool in_products(const Context& ctx) const;
+  MlpSaved take_hidden(const Context& ctx, int64_t rows, Region& region, Region& kept) const;
+  MlpSaved rows_of(const Context& ctx, const MlpSaved& saved, int64_t begin) const;
+  void hide(const Context& ctx, const MlpSaved& saved, const void* x) const;
+  void forward_rows(const Context& ctx, const MlpSaved& saved, float* y, const void* x) const;
   void activate(const Context& ctx, const MlpSaved& saved, void* a) const;
   void activation_backward(const Context& ctx, const MlpSaved& saved, void* dh, void* da) const;
 

@@ -10,6 +10,9 @@ struct RecomputeSet {
   bool attention = false;   ///< the output of the core, and its log-sum-exps
   bool mlp_hidden = false;  ///< the output of the up projection, and the activation if it is saved
   bool rest = false;        ///< statistics of norms, x', and branches before their post-norms
+  /// If above 0, an MLP works on that many rows at a time (nn/tiled_sums.h). Its backward then recomputes
+  /// mlp_hidden itself, tile by tile, so RECOMPUTE does not.
+  int64_t rows = 0;
 
   static constexpr RecomputeSet all() { return {true, true, true, true}; }
   bool any() const { return qkv || attention || mlp_hidden || rest; }

@@ -7,6 +7,7 @@
 
 #include "engine/comm/serial_stream.h"
 #include "kernels/include/levels.h"
+#include "kernels/include/table.h"
 
 namespace hawser::train {
 namespace {

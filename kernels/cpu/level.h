@@ -24,6 +24,7 @@ HWS_EACH_LEVEL_KERNEL(HWS_DECLARE)
 #undef HWS_DECLARE
 
 int64_t matmul_workspace_bytes(const Matmul& args, int32_t num_workers);
+SumBlocks matmul_sum_blocks(DType type, int64_t k);
 int64_t norm_backward_workspace_bytes(const NormBackward& args, int32_t num_workers);
 int64_t attention_forward_workspace_bytes(const AttentionForward& args, int32_t num_workers);
 int64_t attention_backward_workspace_bytes(const AttentionBackward& args, int32_t num_workers);

@@ -45,4 +45,11 @@ int64_t matmul_workspace_bytes(const Matmul& args, int32_t num_workers) {
   return 4 * workspace_words(args, num_workers);
 }
 
+SumBlocks matmul_sum_blocks(DType type, int64_t k) {
+  MatmulPlan plan{};
+  const int64_t per_word = type == DType::kBf16 ? Bf16Words::kPerWord : 1;
+  cut_k(plan, k, per_word);
+  return {larger(1, plan.block_k), larger(1, plan.block_k * plan.segment), kBlockK * per_word};
+}
+
 }  // namespace hawser::kernels::HWS_LEVEL

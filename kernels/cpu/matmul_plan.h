@@ -124,6 +124,14 @@ inline void cut_k(MatmulPlan& plan, int64_t k, int64_t per_word) {
   plan.segment = is_long ? divide_up(plan.blocks, kSegments) : plan.blocks;
 }
 
+/// As cut_k, for a product that may be a part of a longer sum.
+inline void cut_k(MatmulPlan& plan, const Matmul& args, int64_t per_word) {
+  if (args.k_block == 0) return cut_k(plan, args.k, per_word);
+  plan.block_k = args.k_block;
+  plan.blocks = plan.segment = larger(1, divide_up(args.k, args.k_block));
+  plan.block_words = divide_up(args.k_block, per_word);
+}
+
 /// True if blocks need fp32 sums outside C.
 inline bool needs_sums(const MatmulPlan& plan, const Matmul& args) {
   return args.c_type != DType::kF32 && plan.blocks > 1;
@@ -213,7 +221,7 @@ inline MatmulPlan plan_matmul(const Matmul& args, int32_t num_workers) {
   MatmulPlan plan{};
   const int64_t per_word = words_hold(args), workers = larger(1, num_workers);
   plan.a_buffers = 1;
-  cut_k(plan, args.k, per_word);
+  cut_k(plan, args, per_word);
   if (plan.segment < plan.blocks) {
     plan_split(plan, args, workers);
   } else if (!plan_rowwise(plan, args, workers)) {
@@ -248,8 +256,10 @@ inline int64_t most_split_words(const Matmul& args, int64_t workers) {
 inline int64_t workspace_words(const Matmul& args, int32_t num_workers) {
   MatmulPlan plan{};
   const int64_t workers = larger(1, num_workers), per_word = words_hold(args);
-  cut_k(plan, args.k, per_word);
-  const int64_t words = divide_up(args.k, per_word) + 16 * divide_up(args.k, kBlockK * per_word);
+  cut_k(plan, args, per_word);
+  // A block of a longer sum may be larger than the rest of k in it.
+  const int64_t rest = args.k_block > 0 ? kBlockK : 0;
+  const int64_t words = divide_up(args.k, per_word) + 16 * divide_up(args.k, kBlockK * per_word) + rest;
   const auto most = [&](int64_t lines, int64_t panel, int64_t task_lines, int64_t task_words) {
     const int64_t own = workers * smaller(task_lines, round_up(lines, panel)) * smaller(words, task_words);
     return larger(own, smaller(round_up(lines, panel) * words, kPackedWords)) + kAlignWords;

@@ -9,19 +9,39 @@ namespace {
 constexpr int64_t kRowBlock = 128;  ///< rows whose sum column_sum computes before it adds it to the total
 constexpr int64_t kAddGrain = 16384;
 
+/// Where the rows of a call end within blocks: the end of the block that row r is in, whether a row begins
+/// one, and whether the block that ends before row r is complete.
+struct RowBlocks {
+  int64_t rows, first;
+  bool last;
+
+  explicit RowBlocks(const ColumnSum& args) : rows(args.rows), first(args.first), last(args.ends) {}
+  bool at_bound(int64_t r) const { return (first + r) % kRowBlock == 0; }
+  int64_t end(int64_t r) const {
+    const int64_t bound = r + kRowBlock - (first + r) % kRowBlock;
+    return bound < rows ? bound : rows;
+  }
+  bool is_complete(int64_t r) const { return at_bound(r) || (last && r == rows); }
+};
+
 /// Sums one vector of columns, n of which exist.
 template <class T>
-HWS_INLINE void sum_columns(float* out, const T* dy, int64_t rows, int64_t stride, int n, bool accumulate) {
+HWS_INLINE void sum_columns(float* out, float* open, const T* dy, const RowBlocks& blocks, int64_t stride,
+                            int n, bool accumulate) {
   vf total = accumulate ? vload_n(out, n) : vzero();
-  for (int64_t r0 = 0; r0 < rows; r0 += kRowBlock) {
-    const int64_t end = r0 + kRowBlock < rows ? r0 + kRowBlock : rows;
-    vf sum = vzero();
+  for (int64_t r0 = 0; r0 < blocks.rows; r0 = blocks.end(r0)) {
+    const int64_t end = blocks.end(r0);
+    vf sum = blocks.at_bound(r0) ? vzero() : vload_n(open, n);
     if (n == kLanes) {
       for (int64_t r = r0; r < end; ++r) sum = vadd(sum, load(dy + r * stride));
     } else {
       for (int64_t r = r0; r < end; ++r) sum = vadd(sum, load_n(dy + r * stride, n));
     }
-    total = vadd(total, sum);
+    if (blocks.is_complete(end)) {
+      total = vadd(total, sum);
+    } else {
+      vstore_n(open, sum, n);
+    }
   }
   vstore_n(out, total, n);
 }
@@ -29,21 +49,29 @@ HWS_INLINE void sum_columns(float* out, const T* dy, int64_t rows, int64_t strid
 /// Sums kVectors complete vectors of columns at once, so that every cache line that is read is used
 /// completely.
 template <int kVectors, class T>
-HWS_INLINE void sum_column_group(float* out, const T* dy, int64_t rows, int64_t stride, bool accumulate) {
+HWS_INLINE void sum_column_group(float* out, float* open, const T* dy, const RowBlocks& blocks,
+                                 int64_t stride, bool accumulate) {
   vf total[kVectors];
 #pragma GCC unroll 8
   for (int v = 0; v < kVectors; ++v) total[v] = accumulate ? vload(out + v * kLanes) : vzero();
-  for (int64_t r0 = 0; r0 < rows; r0 += kRowBlock) {
-    const int64_t end = r0 + kRowBlock < rows ? r0 + kRowBlock : rows;
+  for (int64_t r0 = 0; r0 < blocks.rows; r0 = blocks.end(r0)) {
+    const int64_t end = blocks.end(r0);
+    const bool begins = blocks.at_bound(r0), complete = blocks.is_complete(end);
     vf sum[kVectors];
 #pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) sum[v] = vzero();
+    for (int v = 0; v < kVectors; ++v) sum[v] = begins ? vzero() : vload(open + v * kLanes);
     for (int64_t r = r0; r < end; ++r) {
 #pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) sum[v] = vadd(sum[v], load(dy + r * stride + v * kLanes));
     }
 #pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) total[v] = vadd(total[v], sum[v]);
+    for (int v = 0; v < kVectors; ++v) {
+      if (complete) {
+        total[v] = vadd(total[v], sum[v]);
+      } else {
+        vstore(open + v * kLanes, sum[v]);
+      }
+    }
   }
 #pragma GCC unroll 8
   for (int v = 0; v < kVectors; ++v) vstore(out + v * kLanes, total[v]);
@@ -54,15 +82,18 @@ void column_sum_typed(const ColumnSum& args, Stream& stream) {
   constexpr int kVectors = 4;
   constexpr int64_t kGroup = kVectors * kLanes;
   const T* dy = static_cast<const T*>(args.dy);
+  const RowBlocks blocks(args);
   parallel(stream, (args.n + kGroup - 1) / kGroup, [&](int64_t task, int32_t) {
     const int64_t begin = task * kGroup;
+    const auto open = [&](int64_t column) { return args.open == nullptr ? nullptr : args.open + column; };
     if (begin + kGroup <= args.n) {
-      sum_column_group<kVectors>(args.dbias + begin, dy + begin, args.rows, args.stride, args.accumulate);
+      sum_column_group<kVectors>(args.dbias + begin, open(begin), dy + begin, blocks, args.stride,
+                                 args.accumulate);
       return;
     }
     for (int64_t j = begin; j < args.n; j += kLanes) {
       const int n = args.n - j < kLanes ? static_cast<int>(args.n - j) : kLanes;
-      sum_columns(args.dbias + j, dy + j, args.rows, args.stride, n, args.accumulate);
+      sum_columns(args.dbias + j, open(j), dy + j, blocks, args.stride, n, args.accumulate);
     }
   });
 }

@@ -21,6 +21,7 @@ const KernelTable kTable = {
     .column_sum_workspace_bytes = column_sum_workspace_bytes,
     .embedding_backward_workspace_bytes = embedding_backward_workspace_bytes,
     .grouped_matmul_workspace_bytes = grouped_matmul_workspace_bytes,
+    .matmul_sum_blocks = matmul_sum_blocks,
     .suited = &kSuited,
 };
 

@@ -41,10 +41,20 @@ struct Matmul {
   int64_t m = 0, n = 0, k = 0;
   bool a_transposed = false, b_transposed = false, accumulate = false;
   DType round_to = DType::kF32;  ///< use values of this type in the product even if both operands are f32
+  int64_t k_block = 0;           ///< values of k per block (SumBlocks); 0: those that k has
   Epilogue epilogue = Epilogue::kNone;
   void* aux = nullptr;
   float* bias_gradient = nullptr;
   void* workspace = nullptr;  ///< matmul_workspace_bytes(args), 64-byte aligned
+};
+
+/// How a product sums its k values: in blocks of `block` values, which are added in ascending order, and a
+/// long k in segments of `segment` values (whole blocks), each of which is summed by itself and then added. A
+/// caller that has k in parts, each of which ends at a block's end, thus gets the bits of one product: it
+/// passes `block` as Matmul::k_block, accumulates the parts of a segment, and adds the segments.
+struct SumBlocks {
+  int64_t block = 1, segment = 0;  ///< segment: at least k if there is only one
+  int64_t most = 1;                ///< the largest block of any k
 };
 
 /// Returns the type of the values that a Matmul or a GroupedMatmul multiplies.

@@ -9,6 +9,11 @@ namespace hawser::kernels {
 
 /// dbias[j] (+)= sum over r of dy[r * stride + j], as f32 sums in ascending r within fixed blocks of rows,
 /// blocks in ascending order. dy is f32 or bf16. workspace: column_sum_workspace_bytes(args).
+///
+/// A caller may have the rows in parts, each a call that adds to the last: `first` is the number of rows of
+/// earlier parts, `ends` is false for all parts but the last, and `open`, f32 [n], carries the block of rows
+/// that a part does not finish. All parts together have the bits of one call on the CPU; other backends do
+/// not read these fields.
 struct ColumnSum {
   float* dbias = nullptr;
   const void* dy = nullptr;
@@ -16,6 +21,9 @@ struct ColumnSum {
   int64_t rows = 0, n = 0, stride = 0;
   bool accumulate = false;
   void* workspace = nullptr;
+  float* open = nullptr;  ///< not read for all rows in one part
+  int64_t first = 0;
+  bool ends = true;
 };
 
 /// Number of elements whose squares SumOfSquares adds in fp64 before it adds them to the exact sum. It equals

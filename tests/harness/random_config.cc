@@ -286,6 +286,7 @@ Json config(uint64_t seed, uint64_t attempt) {
   if (d.once_in(3) && may_quantize(c)) c["zero"]["quantized_gradients"] = d.one_of({"int8", "int4"});
   if (d.once_in(2) && may_quantize(c) && c["zero"]["stage"] == 3 && !c.contains("adapter"))
     c["zero"]["quantized_weights"] = "int8";
+  if (d.once_in(3)) c["recompute"]["rows"] = d.from(1, 60);
   return c;
 }
 

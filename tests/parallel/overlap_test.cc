@@ -125,7 +125,7 @@ class Traced {
     std::vector<plan::Timeline> ranks;
     std::vector<plan::CostTable> costs(static_cast<size_t>(ranks_));
     for (int r = 0; r < ranks_; ++r) ranks.push_back(trainer_->traces().timeline(r));
-    const double exchange = exchange_of(plan, ranks);
+    const double exchange = exchange_latency_of(plan, ranks, bytes_per_second_);
     for (int r = 0; r < ranks_; ++r) {
       plan::CostTable& c = costs[static_cast<size_t>(r)];
       for (size_t i = 0; i < plan.instructions.size(); ++i) {
@@ -133,7 +133,7 @@ class Traced {
         c.seconds.push_back(plan.instructions[i].is_transfer() ? 0 : t.end - t.begin - t.exchanging);
       }
       c.bytes_per_second = bytes_per_second_ > 0 ? bytes_per_second_ : 1e12;
-      c.exchange_bytes_per_second = 1e15, c.exchange_latency = exchange;
+      c.exchange_bytes_per_second = c.bytes_per_second, c.exchange_latency = exchange;
     }
     meet(&ranks);
     measured.push_back(shares_of(plan, ranks));
@@ -142,17 +142,21 @@ class Traced {
     predicted.push_back(shares_of(plan, simulate(plan, costs)));
   }
 
-  /// Returns the seconds of an exchange within a block on the rank that arrived last, because the others wait
-  /// for it.
-  static double exchange_of(const plan::Plan& plan, const std::vector<plan::Timeline>& ranks) {
+  /// Returns the seconds of an exchange within a block, beyond those of its bytes, on the rank that arrived
+  /// last, because the others wait for it.
+  static double exchange_latency_of(const plan::Plan& plan, const std::vector<plan::Timeline>& ranks,
+                                    double bytes_per_second) {
     double seconds = 0;
     size_t exchanges = 0;
+    for (const plan::Instruction& n : plan.instructions)
+      for (const ExchangeNote& note : n.exchanges)
+        if (bytes_per_second > 0) seconds -= static_cast<double>(note.bytes) / bytes_per_second;
     for (size_t i = 0; i < ranks.front().times.size(); ++i) {
       double least = ranks.front().times[i].exchanging;
       for (const plan::Timeline& line : ranks) least = std::min(least, line.times[i].exchanging);
       seconds += least, exchanges += plan.instructions[i].exchanges.size();
     }
-    return exchanges == 0 ? 0 : seconds / static_cast<double>(exchanges);
+    return exchanges == 0 ? 0 : std::max(0.0, seconds / static_cast<double>(exchanges));
   }
 
   static double latency_of(const plan::Plan& plan, const std::vector<plan::Timeline>& ranks,
@@ -194,9 +198,12 @@ double compare(const char* name, const Json& zero, double ratio, int tp = 1) {
   const double hidden = within("hidden share of communication", &Shares::hidden);
   within("share behind backward", &Shares::behind_backward);
   within("step's share of standing still", &Shares::exposed);
-  // The comparison is meaningful only if communication is partly hidden.
+  // The comparison is meaningful only if communication is partly hidden. Exchanges within blocks are slowed
+  // down too, so buckets may hide behind them completely.
   EXPECT_GT(hidden, 0.1);
-  EXPECT_LT(hidden, 0.98);
+  if (tp == 1) {
+    EXPECT_LT(hidden, 0.98);
+  }
   return hidden;
 }
 

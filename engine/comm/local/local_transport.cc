@@ -30,7 +30,6 @@ void LocalTransport::add_group(int32_t, int32_t lane, const std::vector<int32_t>
   group->member = static_cast<int32_t>(std::find(members.begin(), members.end(), rank_) - members.begin());
   const Lane& made = lanes_[static_cast<size_t>(lane)];
   group->timeout_seconds = made.timeout_seconds > 0 ? made.timeout_seconds : timeout_seconds_;
-  group->bandwidth_limit = made.at_once ? 0 : bandwidth_limit_;
   group->collectives =
       std::make_unique<LocalCollectives>(*group->meeting, group->member, kernels_, session_->fault());
   const std::lock_guard lock(groups_mutex_);
@@ -244,9 +243,14 @@ void LocalTransport::notify_members(const Group& group) {
   }
 }
 
-void LocalTransport::slow_down(const Group& group, double since, int64_t bytes) {
-  if (group.bandwidth_limit <= 0) return;
-  group.gate().wait_until(since + static_cast<double>(bytes) / group.bandwidth_limit, 0,
+int64_t LocalTransport::charged_bytes(const Call& call) {
+  return bandwidth_limit_ > 0 ? group_of(call).charged_bytes : 0;
+}
+
+void LocalTransport::slow_down(Group& group, double since, int64_t bytes) {
+  if (bandwidth_limit_ <= 0) return;
+  group.charged_bytes += bytes;
+  group.gate().wait_until(since + static_cast<double>(bytes) / bandwidth_limit_, 0,
                           [&] { return session_->fault().is_set(); });
 }
 

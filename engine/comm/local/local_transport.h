@@ -27,14 +27,15 @@ class LocalTransport final : public Transport {
   void leave() noexcept override { session_->leave(rank_); }
   void waits_for(const Call* call) noexcept override;
   int64_t bytes() const override { return 0; }  // members read each other's memory directly
+  int64_t charged_bytes(const Call& call) override;
 
  private:
   struct Group {
     std::shared_ptr<Meeting> meeting;
     int32_t member = 0;
     double timeout_seconds = 0;
-    double bandwidth_limit = 0;  ///< bytes per second; 0: none
-    uint64_t calls = 0;          ///< calls that it has entered; device calls are not included
+    int64_t charged_bytes = 0;  ///< bytes that its calls were slowed down for; its lane's thread uses it
+    uint64_t calls = 0;         ///< calls that it has entered; device calls are not included
     std::unique_ptr<LocalCollectives> collectives;
     Gate& gate() const { return meeting->sides[static_cast<size_t>(member)].gate; }
   };
@@ -57,7 +58,7 @@ class LocalTransport final : public Transport {
   /// another rank.
   std::vector<int32_t> root_causes(const std::vector<int32_t>& missing) const;
   void notify_members(const Group& group);
-  void slow_down(const Group& group, double since, int64_t bytes);
+  void slow_down(Group& group, double since, int64_t bytes);
 
   const std::shared_ptr<Session> session_;
   const int32_t rank_;
