@@ -30,7 +30,11 @@ RecomputeConfig decode_recompute(const Effective& c) {
   read("arrays", arrays, policy == kSelective);
   int64_t every = 1;
   read("every", every, policy == kEvery);
-  return parallel::recompute_config(policy, arrays, every);
+  RecomputeConfig config = parallel::recompute_config(policy, arrays, every);
+  std::vector<std::string> compress;
+  read("compress", compress);
+  config.compress = parallel::compress_set(compress);
+  return config;
 }
 
 }  // namespace

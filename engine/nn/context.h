@@ -67,6 +67,7 @@ struct Context {
   bool accumulate = false;  ///< add to gradients (in micro-batches after the first)
   bool training = false;    ///< dropout is on
   RecomputeSet remakes;     ///< activations that blocks recompute
+  CompressSet compress;     ///< saved activations that blocks keep as records of fp8
   /// Counts of routers (nn/moe/balance.h), one layer after the other. If null, routers do not count, as in a
   /// recomputed forward.
   int64_t* tallies = nullptr;

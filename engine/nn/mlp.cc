@@ -31,11 +31,15 @@ Mlp::Mlp(const ParameterTable& table, const ModelConfig& model, int64_t layer)
       down_(table, {fmt::format("blocks.{}.mlp.down", layer)}) {}
 
 MlpSaved Mlp::take_saved(const Context& ctx, Region& region, Region& kept) const {
-  const int64_t bytes = ctx.rows() * dtype_bytes(ctx.type);
   MlpSaved saved;
-  saved.h = region.take(up_.out() * bytes);
-  if (in_products(ctx)) saved.a = kept.take(down_.in() * bytes);
+  saved.h = hidden(ctx).take(ctx, region);
+  if (in_products(ctx)) saved.a = activation(ctx).take(ctx, kept);
   return saved;
+}
+
+SavedRows Mlp::hidden(const Context& ctx) const { return {ctx.compress.mlp_hidden, ctx.rows(), up_.out()}; }
+SavedRows Mlp::activation(const Context& ctx) const {
+  return {ctx.compress.mlp_hidden, ctx.rows(), down_.in()};
 }
 
 /// True if the backend fuses the activation into products, which exists only for the GELU of GPT-2. Otherwise
@@ -47,6 +51,14 @@ bool Mlp::in_products(const Context& ctx) const {
 }
 
 void Mlp::forward(const Context& ctx, const MlpSaved& saved, float* y, const void* x) const {
+  RegionScope scope(*ctx.workspace);
+  const MlpSaved full{hidden(ctx).full(ctx, saved.h), activation(ctx).full(ctx, saved.a)};
+  compute(ctx, full, y, x);
+  hidden(ctx).encode(ctx, saved.h, full.h);
+  activation(ctx).encode(ctx, saved.a, full.a);
+}
+
+void Mlp::compute(const Context& ctx, const MlpSaved& saved, float* y, const void* x) const {
   RegionScope scope(*ctx.workspace);
   if (in_products(ctx)) {
     up_.forward_gelu(ctx, saved.a, saved.h, x, ctx.rows());
@@ -95,16 +107,22 @@ void* Mlp::take_activation(const Context& ctx, const MlpSaved& saved, Region& re
 
 void Mlp::backward_input(const Context& ctx, const MlpSaved& saved, void* dh, void* a, float* dx,
                          const void* dy, DType dy_type) const {
-  if (in_products(ctx)) {
-    down_.backward_input_gelu(ctx, dh, saved.h, dy, dy_type, ctx.rows());
-  } else {
-    down_.backward_input(ctx, a, ctx.type, dy, dy_type, ctx.rows());
-    activation_backward(ctx, saved, dh, a);
+  {
+    RegionScope scope(*ctx.workspace);
+    const MlpSaved full{hidden(ctx).decode(ctx, saved.h), nullptr};
+    if (in_products(ctx)) {
+      down_.backward_input_gelu(ctx, dh, full.h, dy, dy_type, ctx.rows());
+    } else {
+      down_.backward_input(ctx, a, ctx.type, dy, dy_type, ctx.rows());
+      activation_backward(ctx, full, dh, a);
+    }
   }
   up_.backward_input(ctx, dx, DType::kF32, dh, ctx.type, ctx.rows());
 }
 
-void Mlp::backward_down_weight(const Context& ctx, const void* a, const void* dy, DType dy_type) const {
+void Mlp::backward_down_weight(const Context& ctx, void* a, const void* dy, DType dy_type) const {
+  RegionScope scope(*ctx.workspace);
+  if (in_products(ctx)) a = activation(ctx).decode(ctx, a);
   down_.backward_weight(ctx, dy, dy_type, a, ctx.rows());
 }
 

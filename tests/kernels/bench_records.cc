@@ -1,6 +1,6 @@
-// Benchmark of records of integers: bytes read and written a second by encoding and decoding on one core, at
-// each CPU level, and their share of the rate of memcpy in the same run. All arrays together exceed the
-// caches.
+// Benchmark of records of integers and of fp8: bytes read and written a second by encoding and decoding on
+// one core, at each CPU level, and their share of the rate of memcpy in the same run. All arrays together
+// exceed the caches.
 //
 //   bench_records [MILLIONS OF NUMBERS, default 16]
 #include <time.h>
