@@ -77,11 +77,12 @@ constexpr Check kMemoryChecks[] = {
     {"/recompute/compress",
      {"/recompute/compress", "/mesh/cp", "/mesh/cp_mode"},
      [](const Effective& c) {
-       return compresses(c, "qkv") && c.integer("/mesh/cp") > 1 && c.is("/mesh/cp_mode", "ulysses");
+       return (compresses(c, "qkv") || compresses(c, "attention")) && c.integer("/mesh/cp") > 1 &&
+              c.is("/mesh/cp_mode", "ulysses");
      },
-     "\"qkv\" cannot be compressed: cp_mode \"ulysses\" saves queries, keys and values in the form in which "
+     "\"qkv\" and \"attention\" cannot be compressed: cp_mode \"ulysses\" saves both in the form in which "
      "ranks exchange them",
-     "leave \"qkv\" out, or set /mesh/cp_mode to \"ring\" or \"gather\""},
+     "leave them out, or set /mesh/cp_mode to \"ring\" or \"gather\""},
     {"/recompute/compress",
      {"/recompute/compress", "/model/moe/experts"},
      [](const Effective& c) { return compresses(c, "mlp_hidden") && c.integer("/model/moe/experts") > 0; },

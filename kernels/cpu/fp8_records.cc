@@ -37,6 +37,7 @@ HWS_NOINLINE void encode_record(const Fp8Format& f, uint8_t* record, const float
   // of the code as its last bit: the addition rounds, and the sum's low bits count units.
   const uint32_t least = static_cast<uint32_t>(128 - f.bias),
                  up = static_cast<uint32_t>(23 - f.fraction_bits);
+#pragma GCC unroll 2
   for (int i = 0; i < kBlock; i += kLanes) {
     const vf number = vload(x + i), y = vmul(vabs(number), factor);
     const vw e = (vw)vmax_bits((vf)((vw)y & 0x7f800000u), (vf)splat(least << 23)), unit = e + (up << 23);
@@ -53,6 +54,7 @@ HWS_NOINLINE void decode_record(const Fp8Format& f, float* y, const uint8_t* rec
   const uint32_t up = static_cast<uint32_t>(23 - f.fraction_bits), bias = static_cast<uint32_t>(127 - f.bias)
                                                                           << 23;
   const vf unit = vset(bits_float(static_cast<uint32_t>(128 - f.bias - f.fraction_bits) << 23));
+#pragma GCC unroll 2
   for (int i = 0; i < kBlock; i += kLanes) {
     vb bytes;
     __builtin_memcpy(&bytes, record + i, sizeof bytes);

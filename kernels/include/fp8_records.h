@@ -32,9 +32,10 @@ struct Fp8Format {
   /// The number of the largest code is 1.75 * 2^top().
   constexpr int32_t top() const { return (largest_code >> fraction_bits) - bias; }
 };
-inline constexpr Fp8Format kE4m3{3, 7, 0x7e, 127 - 116, 247, 0x77};
-inline constexpr Fp8Format kE5m2{2, 15, 0x7b, 127 - 109, 240, 0x77};
-inline constexpr Fp8Format fp8_format(DType type) { return type == DType::kE4m3Block ? kE4m3 : kE5m2; }
+// With internal linkage, because each CPU level must have its own copies.
+constexpr Fp8Format kE4m3{3, 7, 0x7e, 127 - 116, 247, 0x77};
+constexpr Fp8Format kE5m2{2, 15, 0x7b, 127 - 109, 240, 0x77};
+static inline constexpr Fp8Format fp8_format(DType type) { return type == DType::kE4m3Block ? kE4m3 : kE5m2; }
 
 /// The code of each number, and the exponent, of a record with a number that is not finite.
 inline constexpr int32_t kFp8Nan = 0x7f, kFp8NanExponent = 0xff;

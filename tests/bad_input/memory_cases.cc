@@ -36,7 +36,7 @@ std::vector<Case> rows() {
           {"/recompute/compress", "\"attention\" is recomputed", "one of the two lists"}),
       bad(R"({"recompute": {"policy": "selective", "arrays": ["attention"], "compress": ["qkv"]}})",
           {"/recompute/compress", "while \"attention\" is recomputed from it", "instead of recomputing it"}),
-      bad(R"({"mesh": {"cp": 2, "cp_mode": "ulysses"}, "recompute": {"compress": ["qkv"]}})",
+      bad(R"({"mesh": {"cp": 2, "cp_mode": "ulysses"}, "recompute": {"compress": ["attention"]}})",
           {"/recompute/compress", "ulysses", "\"ring\" or \"gather\""}),
       bad(R"({"model": {"moe": {"experts": 4, "top_k": 2}}, "recompute": {"compress": ["mlp_hidden"]}})",
           {"/recompute/compress", "in a model with experts", "leave \"mlp_hidden\" out"}),
