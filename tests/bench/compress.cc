@@ -3,7 +3,8 @@
 // of activations at the peak of a step, the median step of each, and the median of the ratios of neighbouring
 // steps.
 //
-//   bench_compress [--preset gpt2-124m] [--rows 4] [--tokens 256] [--threads 2] [--steps 5] [--precision fp32|bf16]
+//   bench_compress [--preset gpt2-124m] [--rows 4] [--tokens 256] [--threads 2] [--steps 5]
+//                  [--precision fp32|bf16]
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

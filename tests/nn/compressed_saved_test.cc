@@ -76,8 +76,8 @@ TEST_P(CompressedSaved, TakeWhatTheClosedFormSays) {
 }
 
 /// bf16 rounds the same activations, and more, to 8 significant bits; E4M3 has 4. To first order its effect
-/// is 16 times that of bf16. The envelope is twice that, because the exponentials of attention are not linear:
-/// 32 times the distance between the gradients of a step in bf16 and in f32, plus an 8th of the gradient's
+/// is 16 times that of bf16. Twice that is allowed, because the exponentials of attention are not linear: 32
+/// times the distance between the gradients of a step in bf16 and in f32, plus an 8th of the gradient's
 /// length, for tensors that bf16 hardly changes.
 TEST_P(CompressedSaved, GradientsStayInTheEnvelope) {
   const kernels::KernelTable& kernels = *kernel_tables().back();

@@ -173,7 +173,7 @@ TEST(Compress, TakesWhatThePlanSaysInTheArenaAndOnDisk) {
     const int64_t rows = 2 * 24, records = (width + 127) / 128;
     return 4 * rows * width - (129 * rows * records + 63) / 64 * 64;
   };
-  const int64_t block = less(512) + less(3 * 64) + less(64);
+  const int64_t block = less(512) + less((4 + 2 * 2) * 16) + less(64);
   const auto four = [&](const char* recompute) {
     return run(recompute, false, 10).first - run(recompute, false, 6).first;
   };
