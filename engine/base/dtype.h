@@ -46,24 +46,26 @@ struct DTypeUnit {
   int64_t numbers, bytes;
 };
 inline constexpr DTypeUnit dtype_unit(DType type) {
-  constexpr DTypeUnit kUnits[] = {{1, 4},
-                                  {1, 2},
-                                  {1, 2},
-                                  {1, 8},
-                                  {1, 4},
-                                  {1, 8},
-                                  {1, 1},
-                                  {1, 2},
-                                  {1, 4},
-                                  {1, 1},
-                                  {1, 2},
-                                  {1, 8},
-                                  {kNf4Block, kNf4Record},
-                                  {kIntBlock, kI8Record},
-                                  {kIntBlock, kI4Record},
-                                  {kFp8Block, kFp8Record},
-                                  {kFp8Block, kFp8Record}};
-  return kUnits[static_cast<uint8_t>(type)];
+  // In bytes, because a table of integers would be copied to the stack.
+  constexpr uint8_t kUnits[][2] = {{1, 4},
+                                   {1, 2},
+                                   {1, 2},
+                                   {1, 8},
+                                   {1, 4},
+                                   {1, 8},
+                                   {1, 1},
+                                   {1, 2},
+                                   {1, 4},
+                                   {1, 1},
+                                   {1, 2},
+                                   {1, 8},
+                                   {kNf4Block, kNf4Record},
+                                   {kIntBlock, kI8Record},
+                                   {kIntBlock, kI4Record},
+                                   {kFp8Block, kFp8Record},
+                                   {kFp8Block, kFp8Record}};
+  const uint8_t* const unit = kUnits[static_cast<uint8_t>(type)];
+  return {unit[0], unit[1]};
 }
 
 /// True if the type's numbers are stored in records.
