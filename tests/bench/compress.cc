@@ -75,6 +75,7 @@ void run(const Workload& w, const std::string& precision, const json& compress) 
                 memory.at("planned").at("activations").get<double>() * 1e-6);
   }
   std::printf("\n");
+  std::fflush(stdout);
 }
 
 int main_with(int argc, char** argv) {
