@@ -6,9 +6,10 @@
 
 namespace hawser {
 
-/// The last three are block types: their numbers are stored in records, which are never divided. kNf4: 4 bits
+/// The last five are block types: their numbers are stored in records, which are never divided. kNf4: 4 bits
 /// (engine/nn/nf4.h); only frozen weights have it. kI8Block, kI4Block: integers with a common factor
-/// (kernels/include/block_records.h); gradients are sent in them.
+/// (kernels/include/block_records.h); gradients are sent in them. kE4m3Block, kE5m2Block: fp8 numbers with a
+/// common power of two (kernels/include/fp8_records.h); activations are saved in the former.
 enum class DType : uint8_t {
   kF32,
   kBf16,
@@ -24,7 +25,9 @@ enum class DType : uint8_t {
   kU64,
   kNf4,
   kI8Block,
-  kI4Block
+  kI4Block,
+  kE4m3Block,
+  kE5m2Block
 };
 
 /// Numbers in one nf4 record, and its bytes: two 4-bit codes per byte, then one byte for the code of the
@@ -35,27 +38,34 @@ inline constexpr int64_t kNf4Block = 64, kNf4Record = kNf4Block / 2 + 1;
 /// magnitude as bf16.
 inline constexpr int64_t kIntBlock = 64, kI8Record = kIntBlock + 2, kI4Record = kIntBlock / 2 + 2;
 
+/// Numbers in one record of fp8, and its bytes: the codes, then the exponent.
+inline constexpr int64_t kFp8Block = 128, kFp8Record = kFp8Block + 1;
+
 /// The unit in which a type is stored: `bytes` bytes for `numbers` numbers.
 struct DTypeUnit {
   int64_t numbers, bytes;
 };
 inline constexpr DTypeUnit dtype_unit(DType type) {
-  constexpr DTypeUnit kUnits[] = {{1, 4},
-                                  {1, 2},
-                                  {1, 2},
-                                  {1, 8},
-                                  {1, 4},
-                                  {1, 8},
-                                  {1, 1},
-                                  {1, 2},
-                                  {1, 4},
-                                  {1, 1},
-                                  {1, 2},
-                                  {1, 8},
-                                  {kNf4Block, kNf4Record},
-                                  {kIntBlock, kI8Record},
-                                  {kIntBlock, kI4Record}};
-  return kUnits[static_cast<uint8_t>(type)];
+  // In bytes, because a table of integers would be copied to the stack.
+  constexpr uint8_t kUnits[][2] = {{1, 4},
+                                   {1, 2},
+                                   {1, 2},
+                                   {1, 8},
+                                   {1, 4},
+                                   {1, 8},
+                                   {1, 1},
+                                   {1, 2},
+                                   {1, 4},
+                                   {1, 1},
+                                   {1, 2},
+                                   {1, 8},
+                                   {kNf4Block, kNf4Record},
+                                   {kIntBlock, kI8Record},
+                                   {kIntBlock, kI4Record},
+                                   {kFp8Block, kFp8Record},
+                                   {kFp8Block, kFp8Record}};
+  const uint8_t* const unit = kUnits[static_cast<uint8_t>(type)];
+  return {unit[0], unit[1]};
 }
 
 /// True if the type's numbers are stored in records.
@@ -74,8 +84,9 @@ inline constexpr int64_t dtype_bytes(DType type, int64_t elements) {
 
 /// Safetensors spelling: "F32", "BF16", ... Static storage.
 inline constexpr const char* dtype_name(DType type) {
-  constexpr const char* kNames[] = {"F32", "BF16", "F16", "F64", "I32", "I64",      "U8",      "U16",
-                                    "U32", "I8",   "I16", "U64", "NF4", "I8_BLOCK", "I4_BLOCK"};
+  constexpr const char* kNames[] = {"F32", "BF16",     "F16",      "F64",        "I32",       "I64",
+                                    "U8",  "U16",      "U32",      "I8",         "I16",       "U64",
+                                    "NF4", "I8_BLOCK", "I4_BLOCK", "E4M3_BLOCK", "E5M2_BLOCK"};
   return kNames[static_cast<uint8_t>(type)];
 }
 

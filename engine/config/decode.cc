@@ -32,6 +32,9 @@ RecomputeConfig decode_recompute(const Effective& c) {
   read("every", every, policy == kEvery);
   RecomputeConfig recompute = parallel::recompute_config(policy, arrays, every);
   read("rows", recompute.remakes.rows);
+  std::vector<std::string> compress;
+  read("compress", compress);
+  recompute.compress = parallel::compress_set(compress);
   return recompute;
 }
 

@@ -266,6 +266,7 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   ctx.accumulate = n.accumulate;
   ctx.training = run.training;
   ctx.remakes = s_.model.remakes;
+  if (!cached) ctx.compress = s_.model.compress;
   if (n.op == plan::Op::kForward && run.training) ctx.tallies = tallies_of(host_->sums());
   if (run.training) ctx.loss_scale = &host_->scalars()->loss_scale;
   ctx.seed = s_.model.seed;

@@ -51,6 +51,7 @@ class Executor {
     const nn::Model* modules = nullptr;
     DType type = DType::kF32;
     uint64_t seed = 0;
+    nn::CompressSet compress = {};                   ///< what blocks keep as records of fp8
     nn::RecomputeSet remakes = {};                   ///< what blocks do not keep
     int64_t rope_positions = 0;                      ///< of each rope table
     nn::LookupGradient::Sizes lookup_gradient = {};  ///< used if the head is tied and trained

@@ -27,15 +27,15 @@ Attention::Attention(const ParameterTable& table, const ModelConfig& model, int6
   }
 }
 
-AttentionSaved Attention::take_saved(const Context& ctx, Region& inputs, Region& core, Region& kept) const {
-  const int64_t rows = ctx.rows(), bytes = dtype_bytes(ctx.type);
+AttentionSaved Attention::take_saved(const Context& ctx, Region& region, Region& core, Region& kept) const {
+  const int64_t rows = ctx.rows();
   AttentionSaved saved;
   saved.core = core_.take_saved(ctx, core, kept);
-  if (saved.core.exchanged == nullptr) saved.qkv = inputs.take(rows * qkv_width_ * bytes);
+  if (saved.core.exchanged == nullptr) saved.qkv = inputs(ctx).take(ctx, region);
   if (q_norm_) {
-    saved.raw_qk = inputs.take(rows * qk_width_ * bytes);
-    saved.q_norm = q_norm_->take_saved(inputs, rows * heads_);
-    saved.k_norm = k_norm_->take_saved(inputs, rows * kv_heads_);
+    saved.raw_qk = raw_inputs(ctx).take(ctx, region);
+    saved.q_norm = q_norm_->take_saved(region, rows * heads_);
+    saved.k_norm = k_norm_->take_saved(region, rows * kv_heads_);
   }
   return saved;
 }
@@ -75,8 +75,14 @@ void Attention::project(const Context& ctx, const AttentionSaved& saved, const v
 
 void Attention::forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* y,
                         const void* x) const {
-  recompute(ctx, saved, cos_sin, x, true);
-  out_.forward(ctx, y, DType::kF32, out_.out(), saved.core.o, ctx.rows());
+  RegionScope scope(*ctx.workspace);
+  AttentionSaved full = saved;
+  full.qkv = inputs(ctx).full(ctx, saved.qkv), full.raw_qk = raw_inputs(ctx).full(ctx, saved.raw_qk);
+  full.core.o = core_.output(ctx).full(ctx, saved.core.o);
+  recompute(ctx, full, cos_sin, x, true);
+  out_.forward(ctx, y, DType::kF32, out_.out(), full.core.o, ctx.rows());
+  inputs(ctx).encode(ctx, saved.qkv, full.qkv), raw_inputs(ctx).encode(ctx, saved.raw_qk, full.raw_qk);
+  core_.output(ctx).encode(ctx, saved.core.o, full.core.o);
 }
 
 void Attention::recompute(const Context& ctx, AttentionSaved saved, const float* cos_sin, const void* x,
@@ -99,26 +105,32 @@ void Attention::backward_input(const Context& ctx, const AttentionSaved& saved, 
   // dx belongs to the residual stream, so it is f32. Within the branch, gradients have the context's type.
   const int64_t rows = ctx.rows(), k_begin = heads_ * head_dim_;
   void* const dk = advance(dqkv, k_begin, ctx.type);
+  RegionScope of_raw(*ctx.workspace);
+  void* const raw_qk = raw_inputs(ctx).decode(ctx, saved.raw_qk);
   {
     RegionScope scope(*ctx.workspace);
+    AttentionSaved full = saved;
+    full.qkv = inputs(ctx).decode(ctx, saved.qkv);
+    full.core.o = core_.output(ctx).decode(ctx, saved.core.o);
     void* const d_o = ctx.take(rows * out_.in());
     out_.backward_input(ctx, d_o, ctx.type, dy, dy_type, rows);
-    core_.backward(ctx, saved.core, core_inputs(ctx, saved), {dqkv, dk, advance(dqkv, qk_width_, ctx.type)},
+    core_.backward(ctx, full.core, core_inputs(ctx, full), {dqkv, dk, advance(dqkv, qk_width_, ctx.type)},
                    d_o);
   }
   rotate(ctx, cos_sin, dqkv, heads_ + kv_heads_, qkv_width_, true);
   if (q_norm_) {
-    q_norm_->backward(ctx, saved.q_norm, dqkv, ctx.type, qkv_width_, dqkv, ctx.type, qkv_width_, saved.raw_qk,
+    q_norm_->backward(ctx, saved.q_norm, dqkv, ctx.type, qkv_width_, dqkv, ctx.type, qkv_width_, raw_qk,
                       ctx.type, {rows, heads_, qk_width_});
     k_norm_->backward(ctx, saved.k_norm, dk, ctx.type, qkv_width_, dk, ctx.type, qkv_width_,
-                      advance(saved.raw_qk, k_begin, ctx.type), ctx.type, {rows, kv_heads_, qk_width_});
+                      advance(raw_qk, k_begin, ctx.type), ctx.type, {rows, kv_heads_, qk_width_});
   }
   qkv_.backward_input(ctx, dx, DType::kF32, dqkv, ctx.type, rows);
 }
 
 void Attention::backward_out_weight(const Context& ctx, const AttentionSaved& saved, const void* dy,
                                     DType dy_type) const {
-  out_.backward_weight(ctx, dy, dy_type, saved.core.o, ctx.rows());
+  RegionScope scope(*ctx.workspace);
+  out_.backward_weight(ctx, dy, dy_type, core_.output(ctx).decode(ctx, saved.core.o), ctx.rows());
 }
 
 void Attention::backward_qkv_weight(const Context& ctx, const void* dqkv, const void* x) const {

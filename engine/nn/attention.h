@@ -42,9 +42,9 @@ class Attention {
   /// `model` must outlive the module. cos_sin below is the rope table (null without rotary positions).
   Attention(const ParameterTable& table, const ModelConfig& model, int64_t layer);
 
-  /// Takes the inputs of the core from `inputs`; the activations that the core saves from `core`, except
+  /// Takes the inputs of the core from `region`; the activations that the core saves from `core`, except
   /// those that the weight pass of a backward reads, from `kept`.
-  AttentionSaved take_saved(const Context& ctx, Region& inputs, Region& core, Region& kept) const;
+  AttentionSaved take_saved(const Context& ctx, Region& region, Region& core, Region& kept) const;
   /// Computes y[rows, C] (f32) from x[rows, C] (the normalised input, activation type).
   void forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* y,
                const void* x) const;
@@ -68,6 +68,8 @@ class Attention {
                       const void* x) const;
 
  private:
+  SavedRows inputs(const Context& ctx) const { return {ctx.compress.qkv, ctx.rows(), qkv_width_}; }
+  SavedRows raw_inputs(const Context& ctx) const { return {ctx.compress.qkv, ctx.rows(), qk_width_}; }
   AttentionInputs core_inputs(const Context& ctx, const AttentionSaved& saved) const;
   void rotate(const Context& ctx, const float* cos_sin, void* x, int64_t heads, int64_t stride,
               bool inverse) const;

@@ -4,11 +4,15 @@ namespace hawser::nn {
 
 AttentionCoreSaved AttentionCore::take_saved(const Context& ctx, Region& region, Region& kept) const {
   AttentionCoreSaved saved;
-  saved.o = kept.take(ctx.rows() * model_.heads * model_.value_dim() * dtype_bytes(ctx.type));
+  saved.o = output(ctx).take(ctx, kept);
   saved.lse = region.take_as<float>(ctx.rows() * model_.heads);
   if (const int64_t elements = ctx.columns->exchanged_elements(shape(ctx, {})); elements > 0)
     saved.exchanged = region.take(elements * dtype_bytes(ctx.type));
   return saved;
+}
+
+SavedRows AttentionCore::output(const Context& ctx) const {
+  return {ctx.compress.attention, ctx.rows(), model_.heads * model_.value_dim()};
 }
 
 kernels::AttentionShape AttentionCore::shape(const Context& ctx, const AttentionInputs& in) const {

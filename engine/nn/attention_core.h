@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "engine/nn/column_exchange.h"
+#include "engine/nn/compressed_saved.h"
 #include "engine/nn/context.h"
 #include "engine/nn/model_config.h"
 
@@ -18,6 +19,8 @@ class AttentionCore {
 
   /// Takes memory from `region`, and from `kept` for the output, which the weight pass of a backward reads.
   AttentionCoreSaved take_saved(const Context& ctx, Region& region, Region& kept) const;
+  /// The output, as it is saved.
+  SavedRows output(const Context& ctx) const;
   /// Computes saved.o and saved.lse. A row attends to itself and the rows before it in its document.
   void forward(const Context& ctx, const AttentionCoreSaved& saved, const AttentionInputs& in) const;
   /// Used in generation: queries are the rows that follow `past` earlier ones; keys and values cover all of

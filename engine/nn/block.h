@@ -29,6 +29,9 @@ namespace hawser::nn {
 ///   qkv: e (H + 2K) D, and the additions of QK-norm;  attention: e H D + 4 H;
 ///   mlp_hidden: e F', and e F if fused;  rest: everything else
 /// With RecomputeSet::rows, a recomputed mlp_hidden is in no array: the MLP's workspace has some rows of it.
+/// CompressSet selects arrays that are saved as records of fp8: instead of e n bytes for n elements of a row,
+/// 129 for each 128 elements begun (compressed_saved.h). Statistics stay f32, and in a sparse layer the
+/// second branch stays as it is.
 struct BlockSaved {
   NormSaved attention_norm, mlp_norm, attention_post_norm, mlp_post_norm;
   SelfAttentionSaved attention;

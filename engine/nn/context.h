@@ -70,6 +70,7 @@ struct Context {
   const TiledSums* tiled = nullptr;  ///< set in the backward of a tile: the sums of which it has some rows
   bool training = false;             ///< dropout is on
   RecomputeSet remakes;              ///< activations that blocks recompute
+  CompressSet compress;              ///< saved activations that blocks keep as records of fp8
   /// Counts of routers (nn/moe/balance.h), one layer after the other. If null, routers do not count, as in a
   /// recomputed forward.
   int64_t* tallies = nullptr;

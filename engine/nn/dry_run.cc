@@ -38,7 +38,9 @@ class DryRun {
   static void* fake() { return WorkCounter::fake(); }
   static float* fake_floats() { return WorkCounter::fake_floats(); }
   const Context& context() const { return ctx_; }
-  void recompute(const RecomputeSet& remakes) { ctx_.remakes = remakes; }
+  void save(const RecomputeSet& remakes, const CompressSet& compress) {
+    ctx_.remakes = remakes, ctx_.compress = compress;
+  }
   /// Forwards of a step count the load of experts.
   void tally(bool on) { ctx_.tallies = on ? static_cast<int64_t*>(fake()) : nullptr; }
 
@@ -87,7 +89,7 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
                          const Exchange& exchange, const ColumnExchange& columns, ExchangeNotes* notes,
                          const BackwardForm& form, const ExpertExchange& experts) {
   DryRun dry(model, kernels, workers, types, batch, seq, training, exchange, columns, experts, notes);
-  dry.recompute(form.remakes);
+  dry.save(form.remakes, form.compress);
   float* const f = DryRun::fake_floats();
   const Head& head = model.head();
   ModelCosts costs;

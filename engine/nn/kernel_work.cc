@@ -176,6 +176,12 @@ KernelWork work_of(const kernels::BlockEncode& e) {
 KernelWork work_of(const kernels::BlockDecode& d) {
   return work(Kernel::kBlockDecode, d.type, dtype_bytes(d.type, d.n) + dtype_bytes(d.y_type, d.n));
 }
+KernelWork work_of(const kernels::Fp8Encode& e) {
+  return work(Kernel::kFp8Encode, e.x_type, e.rows * (dtype_bytes(e.type, e.n) + dtype_bytes(e.x_type, e.n)));
+}
+KernelWork work_of(const kernels::Fp8Decode& d) {
+  return work(Kernel::kFp8Decode, d.y_type, d.rows * (dtype_bytes(d.type, d.n) + dtype_bytes(d.y_type, d.n)));
+}
 /// The kernel reads and writes the weight and both moments, reads the gradient and writes the bf16 copy.
 KernelWork work_of(const kernels::AdamW& a) {
   return work(Kernel::kAdamW, DType::kF32, a.n * (a.copy != nullptr ? 30 : 28));

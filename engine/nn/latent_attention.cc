@@ -48,16 +48,34 @@ LatentAttention::LatentAttention(const ParameterTable& table, const ModelConfig&
 
 LatentSaved LatentAttention::take_saved(const Context& ctx, Region& inputs, Region& core,
                                         Region& kept) const {
-  const int64_t rows = ctx.rows(), bytes = dtype_bytes(ctx.type);
+  const int64_t rows = ctx.rows();
   LatentSaved saved;
   saved.core = core_.take_saved(ctx, core, kept);
-  saved.down = inputs.take(rows * down_width_ * bytes);
+  saved.down = saved_rows(ctx, down_width_).take(ctx, inputs);
   if (q_norm_) saved.q_norm = q_norm_->take_saved(inputs, rows);
   saved.kv_norm = kv_norm_.take_saved(inputs, rows);
   if (saved.core.exchanged != nullptr) return saved;
-  saved.q = inputs.take(rows * q_width_ * bytes);
-  saved.kv = inputs.take(rows * kv_width_ * bytes);
+  saved.q = saved_rows(ctx, q_width_).take(ctx, inputs);
+  saved.kv = saved_rows(ctx, kv_width_).take(ctx, inputs);
   return saved;
+}
+
+LatentSaved LatentAttention::full(const Context& ctx, const LatentSaved& saved) const {
+  LatentSaved full = saved;
+  full.down = saved_rows(ctx, down_width_).full(ctx, saved.down);
+  full.q = saved_rows(ctx, q_width_).full(ctx, saved.q);
+  full.kv = saved_rows(ctx, kv_width_).full(ctx, saved.kv);
+  full.core.o = core_.output(ctx).full(ctx, saved.core.o);
+  return full;
+}
+
+LatentSaved LatentAttention::decode(const Context& ctx, const LatentSaved& saved) const {
+  LatentSaved full = saved;
+  full.down = saved_rows(ctx, down_width_).decode(ctx, saved.down);
+  full.q = saved_rows(ctx, q_width_).decode(ctx, saved.q);
+  full.kv = saved_rows(ctx, kv_width_).decode(ctx, saved.kv);
+  full.core.o = core_.output(ctx).decode(ctx, saved.core.o);
+  return full;
 }
 
 AttentionInputs LatentAttention::core_inputs(const Context& ctx, const void* q, const void* kv) const {
@@ -163,8 +181,14 @@ void LatentAttention::make_keys(const Context& ctx, void* kv, const void* c_kv, 
 
 void LatentAttention::forward(const Context& ctx, const LatentSaved& saved, const float* cos_sin, float* y,
                               const void* x) const {
-  recompute(ctx, saved, cos_sin, x, true);
-  out_.forward(ctx, y, DType::kF32, out_.out(), saved.core.o, ctx.rows());
+  RegionScope scope(*ctx.workspace);
+  const LatentSaved all = full(ctx, saved);
+  recompute(ctx, all, cos_sin, x, true);
+  out_.forward(ctx, y, DType::kF32, out_.out(), all.core.o, ctx.rows());
+  saved_rows(ctx, down_width_).encode(ctx, saved.down, all.down);
+  saved_rows(ctx, q_width_).encode(ctx, saved.q, all.q);
+  saved_rows(ctx, kv_width_).encode(ctx, saved.kv, all.kv);
+  core_.output(ctx).encode(ctx, saved.core.o, all.core.o);
 }
 
 void LatentAttention::recompute(const Context& ctx, LatentSaved saved, const float* cos_sin, const void* x,
@@ -241,9 +265,11 @@ void LatentAttention::backward_ring(const Context& ctx, const LatentSaved& saved
                     {rows, 1, down_width_});
 }
 
-void LatentAttention::backward_input(const Context& ctx, const LatentSaved& saved, const float* cos_sin,
+void LatentAttention::backward_input(const Context& ctx, const LatentSaved& kept, const float* cos_sin,
                                      const LatentMade& made, float* dx, const void* dy, DType dy_type) const {
   const int64_t rows = ctx.rows();
+  RegionScope of_saved(*ctx.workspace);
+  const LatentSaved saved = decode(ctx, kept);
   const NormRows of_down{rows, 1, down_width_};
   backward_core(ctx, saved, cos_sin, made, dy, dy_type);
   if (!in_ring(ctx)) {
@@ -268,7 +294,8 @@ void LatentAttention::backward_input(const Context& ctx, const LatentSaved& save
 
 void LatentAttention::backward_out_weight(const Context& ctx, const LatentSaved& saved, const void* dy,
                                           DType dy_type) const {
-  out_.backward_weight(ctx, dy, dy_type, saved.core.o, ctx.rows());
+  RegionScope scope(*ctx.workspace);
+  out_.backward_weight(ctx, dy, dy_type, core_.output(ctx).decode(ctx, saved.core.o), ctx.rows());
 }
 
 void LatentAttention::backward_in_weight(const Context& ctx, const LatentMade& made, const void* x) const {

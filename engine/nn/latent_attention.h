@@ -78,6 +78,13 @@ class LatentAttention final : private KeySource {
                       const void* x) const;
 
  private:
+  SavedRows saved_rows(const Context& ctx, int64_t width) const {
+    return {ctx.compress.qkv, ctx.rows(), width};
+  }
+  /// Returns the arrays that forward fills and those that backward reads, in the workspace if they are saved
+  /// as records.
+  LatentSaved full(const Context& ctx, const LatentSaved& saved) const;
+  LatentSaved decode(const Context& ctx, const LatentSaved& saved) const;
   bool in_ring(const Context& ctx) const {
     return ctx.columns->is_ring() && sends_compressed(model_, dtype_bytes(ctx.type));
   }

@@ -35,23 +35,29 @@ Mlp::Mlp(const ParameterTable& table, const ModelConfig& model, int64_t layer)
       down_(table, {fmt::format("blocks.{}.mlp.down", layer)}) {}
 
 MlpSaved Mlp::take_saved(const Context& ctx, Region& region, Region& kept) const {
-  return remakes_in_tiles(ctx) ? MlpSaved() : take_hidden(ctx, ctx.rows(), region, kept);
+  if (remakes_in_tiles(ctx)) return MlpSaved();
+  MlpSaved saved;
+  saved.h = hidden(ctx).take(ctx, region);
+  if (in_products(ctx)) saved.a = activation(ctx).take(ctx, kept);
+  return saved;
 }
 
-MlpSaved Mlp::take_hidden(const Context& ctx, int64_t rows, Region& region, Region& kept) const {
-  const int64_t bytes = rows * dtype_bytes(ctx.type);
+/// Returns the hidden arrays of some rows, in the workspace.
+MlpSaved Mlp::take_hidden(const Context& ctx, int64_t rows) const {
   MlpSaved saved;
-  saved.h = region.take(up_.out() * bytes);
-  if (in_products(ctx)) saved.a = kept.take(down_.in() * bytes);
+  saved.h = ctx.take(rows * up_.out());
+  if (in_products(ctx)) saved.a = ctx.take(rows * down_.in());
   return saved;
 }
 
 /// Returns what is saved of the rows from `begin` on; nothing if nothing is saved.
 MlpSaved Mlp::rows_of(const Context& ctx, const MlpSaved& saved, int64_t begin) const {
-  MlpSaved rows;
-  if (saved.h != nullptr) rows.h = advance(saved.h, begin * up_.out(), ctx.type);
-  if (saved.a != nullptr) rows.a = advance(saved.a, begin * down_.in(), ctx.type);
-  return rows;
+  return {hidden(ctx).from(ctx, saved.h, begin), activation(ctx).from(ctx, saved.a, begin)};
+}
+
+SavedRows Mlp::hidden(const Context& ctx) const { return {ctx.compress.mlp_hidden, ctx.rows(), up_.out()}; }
+SavedRows Mlp::activation(const Context& ctx) const {
+  return {ctx.compress.mlp_hidden, ctx.rows(), down_.in()};
 }
 
 /// True if the backend fuses the activation into products, which exists only for the GELU of GPT-2. Otherwise
@@ -70,9 +76,12 @@ void Mlp::forward(const Context& ctx, const MlpSaved& saved, float* y, const voi
     const RegionScope scope(*ctx.workspace);
     const Context tile = ctx.of_rows(begin, std::min(most, rows - begin));
     MlpSaved of_tile = rows_of(ctx, saved, begin);
-    if (of_tile.h == nullptr) of_tile = take_hidden(ctx, tile.rows(), *ctx.workspace, *ctx.workspace);
-    forward_rows(tile, of_tile, y == nullptr ? nullptr : y + begin * down_.out(),
+    if (of_tile.h == nullptr) of_tile = take_hidden(ctx, tile.rows());
+    const MlpSaved full{hidden(tile).full(tile, of_tile.h), activation(tile).full(tile, of_tile.a)};
+    forward_rows(tile, full, y == nullptr ? nullptr : y + begin * down_.out(),
                  advance(x, begin * up_.in(), ctx.type));
+    hidden(tile).encode(tile, of_tile.h, full.h);
+    activation(tile).encode(tile, of_tile.a, full.a);
   }
 }
 
@@ -129,11 +138,15 @@ void* Mlp::take_activation(const Context& ctx, const MlpSaved& saved, Region& re
 
 void Mlp::backward_input(const Context& ctx, const MlpSaved& saved, void* dh, void* a, float* dx,
                          const void* dy, DType dy_type) const {
-  if (in_products(ctx)) {
-    down_.backward_input_gelu(ctx, dh, saved.h, dy, dy_type, ctx.rows());
-  } else {
-    down_.backward_input(ctx, a, ctx.type, dy, dy_type, ctx.rows());
-    activation_backward(ctx, saved, dh, a);
+  {
+    RegionScope scope(*ctx.workspace);
+    const MlpSaved full{hidden(ctx).decode(ctx, saved.h), nullptr};
+    if (in_products(ctx)) {
+      down_.backward_input_gelu(ctx, dh, full.h, dy, dy_type, ctx.rows());
+    } else {
+      down_.backward_input(ctx, a, ctx.type, dy, dy_type, ctx.rows());
+      activation_backward(ctx, full, dh, a);
+    }
   }
   up_.backward_input(ctx, dx, DType::kF32, dh, ctx.type, ctx.rows());
 }
@@ -151,22 +164,24 @@ void Mlp::backward_in_tiles(const Context& ctx, const MlpSaved& saved, void* dh,
     const auto at = [&](void* all, int64_t width) {
       return all == nullptr ? ctx.take(room * width) : advance(all, begin * width, ctx.type);
     };
-    MlpSaved hidden = rows_of(ctx, saved, begin);
-    if (hidden.h == nullptr) {
-      hidden.h = ctx.take(room * up_.out());
-      if (in_products(ctx)) hidden.a = at(a, down_.in());
-      hide(tile, hidden, tile_x);
+    MlpSaved of_tile = rows_of(ctx, saved, begin);
+    if (of_tile.h == nullptr) {
+      of_tile.h = ctx.take(room * up_.out());
+      if (in_products(ctx)) of_tile.a = at(a, down_.in());
+      hide(tile, of_tile, tile_x);
     }
     void* const tile_dh = at(dh, up_.out());
-    void* const tile_a = hidden.a != nullptr ? hidden.a : at(a, down_.in());
-    backward_input(tile, hidden, tile_dh, tile_a, dx + begin * up_.in(), tile_dy, dy_type);
+    void* const tile_a = of_tile.a != nullptr ? of_tile.a : at(a, down_.in());
+    backward_input(tile, of_tile, tile_dh, tile_a, dx + begin * up_.in(), tile_dy, dy_type);
     if (!weights) continue;
     backward_down_weight(tile, tile_a, tile_dy, dy_type);
     backward_up_weight(tile, tile_dh, tile_x);
   }
 }
 
-void Mlp::backward_down_weight(const Context& ctx, const void* a, const void* dy, DType dy_type) const {
+void Mlp::backward_down_weight(const Context& ctx, void* a, const void* dy, DType dy_type) const {
+  RegionScope scope(*ctx.workspace);
+  if (in_products(ctx)) a = activation(ctx).decode(ctx, a);
   down_.backward_weight(ctx, dy, dy_type, a, ctx.rows());
 }
 

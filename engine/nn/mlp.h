@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/nn/compressed_saved.h"
 #include "engine/nn/context.h"
 #include "engine/nn/linear.h"
 #include "engine/nn/model_config.h"
@@ -49,14 +50,16 @@ class Mlp {
   void backward_in_tiles(const Context& ctx, const MlpSaved& saved, void* dh, void* a, float* dx,
                          const void* dy, DType dy_type, const void* x, bool weights) const;
   /// Computes the gradients of the down projection, from dy and `a`.
-  void backward_down_weight(const Context& ctx, const void* a, const void* dy, DType dy_type) const;
+  void backward_down_weight(const Context& ctx, void* a, const void* dy, DType dy_type) const;
   /// Computes the gradients of the up projection, from `dh` and the forward's x.
   void backward_up_weight(const Context& ctx, const void* dh, const void* x) const;
 
  private:
   bool in_products(const Context& ctx) const;
-  MlpSaved take_hidden(const Context& ctx, int64_t rows, Region& region, Region& kept) const;
+  MlpSaved take_hidden(const Context& ctx, int64_t rows) const;
   MlpSaved rows_of(const Context& ctx, const MlpSaved& saved, int64_t begin) const;
+  SavedRows hidden(const Context& ctx) const;
+  SavedRows activation(const Context& ctx) const;
   void hide(const Context& ctx, const MlpSaved& saved, const void* x) const;
   void forward_rows(const Context& ctx, const MlpSaved& saved, float* y, const void* x) const;
   void activate(const Context& ctx, const MlpSaved& saved, void* a) const;

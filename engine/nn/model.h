@@ -72,6 +72,7 @@ struct CallCost {
 struct BackwardForm {
   bool halves = false;  ///< also measure the input pass and the weight pass
   RecomputeSet remakes{};
+  CompressSet compress{};
   LookupGradient::Sizes lookups{};  ///< of a tied embedding whose look-ups have a gradient of their own
 };
 

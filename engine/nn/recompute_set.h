@@ -1,6 +1,7 @@
 // RecomputeSet: the activations that a block discards after its forward pass and that RECOMPUTE rebuilds
 // before its backward pass (Chen et al., arXiv:1604.06174; Korthikanti et al., arXiv:2205.05198, section 5).
-// Dropout masks are a function of counters, so the rebuilt activations are bit-identical.
+// Dropout masks are a function of counters, so the rebuilt activations are bit-identical. CompressSet: the
+// saved activations that are kept as records of fp8 (compressed_saved.h).
 #pragma once
 
 namespace hawser::nn {
@@ -17,6 +18,14 @@ struct RecomputeSet {
   static constexpr RecomputeSet all() { return {true, true, true, true}; }
   bool any() const { return qkv || attention || mlp_hidden || rest; }
   bool operator==(const RecomputeSet&) const = default;
+};
+
+/// The same arrays as in RecomputeSet, except for statistics, which stay f32.
+struct CompressSet {
+  bool qkv = false, attention = false, mlp_hidden = false;
+
+  bool any() const { return qkv || attention || mlp_hidden; }
+  bool operator==(const CompressSet&) const = default;
 };
 
 }  // namespace hawser::nn

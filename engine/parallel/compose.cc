@@ -254,7 +254,9 @@ class Recompute final : public Strategy {
  public:
   explicit Recompute(const Settings& s) : config_(s.config.recompute) {}
 
-  void shape(StepForm* form) const override { form->backward.remakes = config_.remakes; }
+  void shape(StepForm* form) const override {
+    form->backward.remakes = config_.remakes, form->backward.compress = config_.compress;
+  }
   void shape_stage(const plan::Sizes& sizes, plan::Stage* stage) const override {
     add_recompute_segments(config_, sizes, stage);
   }

@@ -82,10 +82,12 @@ void each_key(PipelineConfig& p, auto&& visit) {
   visit("layers", p.layers);
 }
 
-/// Activations that a backward pass recomputes because they were not saved (parallel/recompute.h).
+/// Activations that a backward pass recomputes because they were not saved (parallel/recompute.h), and saved
+/// ones that are compressed.
 struct RecomputeConfig {
-  nn::RecomputeSet remakes;
+  nn::RecomputeSet remakes{};
   int64_t every = 1;  ///< blocks that are recomputed together
+  nn::CompressSet compress{};
 };
 
 /// Where data go while the arena does not need them (parallel/offload.h).

@@ -4,6 +4,11 @@
 
 namespace hawser::parallel {
 
+nn::CompressSet compress_set(const std::vector<std::string>& arrays) {
+  const auto has = [&](const char* array) { return std::count(arrays.begin(), arrays.end(), array) > 0; };
+  return {has("qkv"), has("attention"), has("mlp_hidden")};
+}
+
 RecomputeConfig recompute_config(RecomputePolicy policy, const std::vector<std::string>& arrays,
                                  int64_t every) {
   const auto has = [&](const char* array) { return std::count(arrays.begin(), arrays.end(), array) > 0; };

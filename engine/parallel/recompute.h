@@ -21,6 +21,9 @@ enum class RecomputePolicy { kOff, kFull, kSelective, kEvery };
 RecomputeConfig recompute_config(RecomputePolicy policy, const std::vector<std::string>& arrays,
                                  int64_t every);
 
+/// `arrays`: names of "qkv", "attention" and "mlp_hidden" that blocks save as records of fp8.
+nn::CompressSet compress_set(const std::vector<std::string>& arrays);
+
 /// Adds the segments of a stage; none if nothing is recomputed.
 void add_recompute_segments(const RecomputeConfig& config, const plan::Sizes& sizes, plan::Stage* stage);
 

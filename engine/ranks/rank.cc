@@ -71,7 +71,7 @@ Executor::Model Rank::model_setup() const {
   Executor::Model setup{&shared_.model, compute_type(shared_.config)};
   const parallel::StepForm& form = shared_.strategies.form();
   setup.seed = philox_derive(shared_.config.seed, 2, 0);
-  setup.remakes = form.backward.remakes;
+  setup.remakes = form.backward.remakes, setup.compress = form.backward.compress;
   setup.rope_positions = shared_.config.batch.sequence;
   if (!shared_.inference && shared_.model.trains_tied_head())
     setup.lookup_gradient = lookup_gradient_sizes(shared_.model, shared_.config, form);

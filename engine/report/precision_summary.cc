@@ -31,6 +31,13 @@ std::string precision_summary(const config::ResolvedConfig& config,
     text +=
         "; weights of the blocks' linears are gathered as int8, in blocks of 64 in 66 bytes, and decoded "
         "for each product";
+  if (const nn::CompressSet& saved = config.recompute.compress; saved.any()) {
+    std::string arrays = saved.mlp_hidden ? "mlp_hidden" : "";
+    for (const auto& [named, name] : {std::pair(saved.qkv, "qkv"), {saved.attention, "attention"}})
+      if (named) arrays += (arrays.empty() ? "" : ", ") + std::string(name);
+    text +=
+        "; between forward and backward, blocks keep " + arrays + " as fp8 (E4M3), 128 numbers in 129 bytes";
+  }
   if (config.model.adapter.nf4)
     text += "; frozen linears of blocks are kept in nf4 and decoded for each product";
   if (strategy.many()) {

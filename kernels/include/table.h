@@ -9,6 +9,7 @@
 #include "kernels/include/cross_entropy.h"
 #include "kernels/include/embedding.h"
 #include "kernels/include/expert_activation.h"
+#include "kernels/include/fp8_records.h"
 #include "kernels/include/grouped_matmul.h"
 #include "kernels/include/latent_keys.h"
 #include "kernels/include/magnitude.h"
@@ -55,6 +56,8 @@ namespace hawser::kernels {
   KERNEL(ordered_sum, OrderedSum)                            \
   KERNEL(block_encode, BlockEncode)                          \
   KERNEL(block_decode, BlockDecode)                          \
+  KERNEL(fp8_encode, Fp8Encode)                              \
+  KERNEL(fp8_decode, Fp8Decode)                              \
   KERNEL(adamw, AdamW)                                       \
   KERNEL(sgd, Sgd)                                           \
   KERNEL(lion, Lion)                                         \

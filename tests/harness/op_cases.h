@@ -119,6 +119,7 @@ void add_expert_cases(std::vector<OpCase>& cases);
 void add_latent_cases(std::vector<OpCase>& cases);
 void add_nf4_cases(std::vector<OpCase>& cases);
 void add_block_cases(std::vector<OpCase>& cases);
+void add_fp8_cases(std::vector<OpCase>& cases);
 void add_magnitude_cases(std::vector<OpCase>& cases);
 void add_attention_gradients(std::vector<GradientCase>& cases);
 void add_norm_gradients(std::vector<GradientCase>& cases);

@@ -227,6 +227,12 @@ Json zero(Draw* d) {
 }
 
 Json recompute(Draw* d) {
+  if (d->once_in(3))  // several are refused with experts or cp_mode ulysses: then another config is drawn
+    return d->one_of(
+        {{{"compress", {"mlp_hidden", "qkv", "attention"}}},
+         {{"compress", {"attention"}}},
+         {{"policy", "selective"}, {"compress", {"qkv", "attention"}}},
+         {{"policy", "selective"}, {"arrays", {"qkv"}}, {"compress", {"attention", "mlp_hidden"}}}});
   Json r = {{"policy", d->one_of({"full", "selective", "every"})}};
   if (r["policy"] == "every") r["every"] = d->from(1, 3);
   if (r["policy"] == "selective" && d->once_in(2))
@@ -280,7 +286,7 @@ Json config(uint64_t seed, uint64_t attempt) {
   if (pp > 1) c["batch"]["grad_accum_steps"] = d.from(1, 2 * pp + 3);
   c["zero"] = zero(&d);
   if (d.once_in(3)) c["comm"]["sum_group"] = d.from(1, 6);
-  if (d.once_in(3)) c["recompute"] = recompute(&d);
+  if (d.once_in(2)) c["recompute"] = recompute(&d);
   if (d.once_in(4)) c["offload"] = offload(&d);
   if (d.once_in(4)) c["init"] = {{"std", 0.1}, {"scale_residual", d.once_in(2)}};
   if (d.once_in(3) && may_quantize(c)) c["zero"]["quantized_gradients"] = d.one_of({"int8", "int4"});

@@ -1,6 +1,6 @@
-// Benchmark of records of integers: bytes read and written a second by encoding and decoding on one core, at
-// each CPU level, and their share of the rate of memcpy in the same run. All arrays together exceed the
-// caches.
+// Benchmark of records of integers and of fp8: bytes read and written a second by encoding and decoding on
+// one core, at each CPU level, and their share of the rate of memcpy in the same run. All arrays together
+// exceed the caches.
 //
 //   bench_records [MILLIONS OF NUMBERS, default 16]
 #include <time.h>
@@ -72,14 +72,23 @@ void run(int64_t n) {
   for (const kernels::KernelTable* table : testing::kernel_tables()) {
     std::vector<Case> cases{
         {"copy", 8.0 * static_cast<double>(n), [&] { std::memcpy(y, x, static_cast<size_t>(4 * n)); }}};
-    for (const DType type : {DType::kI8Block, DType::kI4Block})
+    for (const DType type : {DType::kI8Block, DType::kI4Block, DType::kE4m3Block})
       for (const DType numbers : {DType::kF32, DType::kBf16}) {
         const bool f32 = numbers == DType::kF32;
-        const std::string name =
-            std::string(type == DType::kI8Block ? "int8" : "int4") + (f32 ? ", f32" : ", bf16");
+        const char* const word = type == DType::kI8Block ? "int8" : type == DType::kI4Block ? "int4" : "e4m3";
+        const std::string name = std::string(word) + (f32 ? ", f32" : ", bf16");
         const auto bytes = static_cast<double>(dtype_bytes(numbers, n) + dtype_bytes(type, n));
         const char* const from = f32 ? x : narrow;
         char* const to = f32 ? y : narrow;
+        if (type == DType::kE4m3Block) {
+          cases.push_back({"encode " + name, bytes, [=, &stream] {
+                             table->fp8_encode({records, type, from, numbers, 1, n}, stream);
+                           }});
+          cases.push_back({"decode " + name, bytes, [=, &stream] {
+                             table->fp8_decode({to, numbers, records, type, 1, n}, stream);
+                           }});
+          continue;
+        }
         cases.push_back({"encode " + name, bytes, [=, &stream] {
                            table->block_encode({records, type, from, numbers, n}, stream);
                          }});

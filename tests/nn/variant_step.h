@@ -59,7 +59,7 @@ class VariantStep {
     ctx_.type = type;
     ctx_.groups = memory_.groups();
     ctx_.training = true;
-    ctx_.remakes = form.remakes;
+    ctx_.remakes = form.remakes, ctx_.compress = form.compress;
     ctx_.seed = 9;
   }
 

@@ -1,0 +1,116 @@
+// Rows of the op-case table for records of fp8. Results must be equal to the bit.
+#include <cmath>
+#include <limits>
+
+#include "kernels/cpu/fp8_reference.h"
+#include "tests/harness/op_cases.h"
+
+namespace hawser::testing {
+namespace op_cases_fp8 {
+
+/// Returns rows of numbers of all magnitudes: each record has another largest number, from f32 subnormals to
+/// the largest f32, some are zeros, some have ties. Numbers within a record span 40 powers of two.
+std::vector<double> awkward_numbers(int64_t rows, int64_t n, DType type, bool spoilt) {
+  std::vector<double> x = random_values(rows * n, static_cast<uint32_t>(n));
+  for (int64_t i = 0; i < rows * n; ++i) {
+    double& v = x[static_cast<size_t>(i)];
+    const int64_t block = i / n * 5 + i % n / kFp8Block, in_block = i % n % kFp8Block;
+    switch (block % 6) {
+      case 0:
+        v = std::ldexp(std::tanh(v),
+                       static_cast<int>(block * 37 % 270) - 142 - static_cast<int>(in_block % 40));
+        break;
+      case 1:
+        v = block % 4 == 1 ? std::copysign(0.0, v) : std::ldexp(v, -118);
+        break;
+      case 2:
+        v = in_block == 5 ? -448
+                          : static_cast<double>(in_block % 33 - 16) / 32;  // ties, if 448 is the largest
+        break;
+      case 3:
+        v = std::ldexp(std::tanh(v), 128);  // reaches codes that would be infinite
+        break;
+      default:
+        break;
+    }
+    v = static_cast<float>(std::clamp(v, -0x1.fep127, 0x1.fep127));
+    if (type == DType::kF16) v = std::clamp(v, -65504.0, 65504.0);
+    v = rounded(v, type);
+  }
+  const double bad[] = {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
+                        -std::numeric_limits<double>::infinity()};
+  for (size_t i = 7, k = 0; spoilt && i < x.size(); i += 2 * kFp8Block + 11, ++k) x[i] = bad[k % 3];
+  return x;
+}
+
+std::vector<double> record_bytes(DType type, int64_t n, const std::vector<double>& x) {
+  std::vector<double> bytes;
+  for (auto row = x.begin(); row != x.end(); row += n)
+    for (int64_t begin = 0; begin < n; begin += kFp8Block) {
+      const auto first = row + begin;
+      const std::vector<float> block(first, first + std::min(kFp8Block, n - begin));
+      for (const uint8_t byte : kernels::fp8_record(kernels::fp8_format(type), block)) bytes.push_back(byte);
+    }
+  return bytes;
+}
+
+std::vector<double> decoded(DType type, DType y_type, int64_t rows, int64_t n,
+                            const std::vector<double>& bytes) {
+  const std::vector<uint8_t> records(bytes.begin(), bytes.end());
+  std::vector<double> y;
+  for (int64_t i = 0; i < rows * n; ++i) {
+    const int64_t in_row = (n + kFp8Block - 1) / kFp8Block, record = i / n * in_row + i % n / kFp8Block;
+    const double v = kernels::fp8_decoded(kernels::fp8_format(type), records.data() + record * kFp8Record,
+                                          i % n % kFp8Block);
+    const double number = rounded(v, y_type);
+    y.push_back(y_type == DType::kF16 && std::isinf(number) ? std::copysign(65504.0, v) : number);
+  }
+  return y;
+}
+
+std::string named(int64_t rows, int64_t n, DType type, DType other, bool spoilt) {
+  return std::to_string(rows) + "x" + std::to_string(n) + "/" + dtype_name(type) + "_" + type_word(other) +
+         (spoilt ? "_not_finite" : "");
+}
+
+OpCase encode_case(int64_t rows, int64_t n, DType type, DType x_type, bool spoilt) {
+  OpCase c = {"fp8_encode", named(rows, n, type, x_type, spoilt), {}, nullptr, nullptr};
+  const std::vector<double> x = awkward_numbers(rows, n, x_type, spoilt);
+  c.operands = {{"x", Role::kInput, x_type, x, 0},
+                whole_numbers("records", record_bytes(type, n, x), Role::kOutput, DType::kU8)};
+  c.fast = [=](const FastCall& call) {
+    call.table.fp8_encode({call.data[1], type, call.data[0], x_type, rows, n}, call.stream);
+  };
+  c.reference = [=](RealOperands& v) { v[1] = record_bytes(type, n, v[0]); };
+  return c;
+}
+
+OpCase decode_case(int64_t rows, int64_t n, DType type, DType y_type, bool spoilt) {
+  OpCase c = {"fp8_decode", named(rows, n, type, y_type, spoilt), {}, nullptr, nullptr};
+  const std::vector<double> x = awkward_numbers(rows, n, y_type, spoilt);
+  c.operands = {whole_numbers("records", record_bytes(type, n, x), Role::kInput, DType::kU8),
+                output("y", y_type, rows * n, 0)};
+  c.fast = [=](const FastCall& call) {
+    call.table.fp8_decode({call.data[1], y_type, call.data[0], type, rows, n}, call.stream);
+  };
+  c.reference = [=](RealOperands& v) { v[1] = decoded(type, y_type, rows, n, v[0]); };
+  return c;
+}
+
+}  // namespace op_cases_fp8
+
+void add_fp8_cases(std::vector<OpCase>& cases) {
+  using namespace op_cases_fp8;
+  struct Shape {
+    int64_t rows, n;
+  };
+  for (const DType type : {DType::kE4m3Block, DType::kE5m2Block})
+    for (const DType other : {DType::kF32, DType::kBf16, DType::kF16})
+      for (const auto& [rows, n] : {Shape{1, 1}, {2, 128}, {40, 128}, {7, 96}, {3, 129}, {33, 640}, {5, 333}})
+        for (const bool spoilt : {false, true}) {
+          cases.push_back(encode_case(rows, n, type, other, spoilt));
+          cases.push_back(decode_case(rows, n, type, other, spoilt));
+        }
+}
+
+}  // namespace hawser::testing
