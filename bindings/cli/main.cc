@@ -225,7 +225,13 @@ void add_config_commands(CLI::App* app, Action* action) {
       ->required();
   add_sets(plan, &plan_options->sets);
   plan->add_flag("--json", *plan_json, "Print JSON");
-  plan->callback([=] { *action = [=] { return hawser::cli::run_plan(*plan_options, *plan_json); }; });
+  auto plan_cluster = std::make_shared<hawser::cli::ClusterOptions>();
+  plan->add_option("--cluster", plan_cluster->cluster,
+                   "Foretell a step on these devices: a cluster file, or a100-80, h100-80 or h200-141");
+  plan->add_option("--tokens", plan_cluster->tokens,
+                   "Tokens of a whole run, such as 1.5e12: also foretell its days");
+  plan->callback(
+      [=] { *action = [=] { return hawser::cli::run_plan(*plan_options, *plan_cluster, *plan_json); }; });
 
   CLI::App* prove = app->add_subcommand(
       "prove", "Check on a shrunk model that the config's ranks compute exactly what one rank computes");
