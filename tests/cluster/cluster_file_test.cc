@@ -22,7 +22,8 @@ std::vector<std::string> problems(const Json& json) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::kInvalidArgument);
     std::vector<std::string> pointers;
-    for (const auto& p : Json::parse(error.details()).at("problems")) {
+    const Json details = Json::parse(error.details());
+    for (const auto& p : details.at("problems")) {
       pointers.push_back(p.at("pointer"));
       EXPECT_NE(error.message().find(pointers.back() + ": "), std::string::npos) << error.message();
       EXPECT_FALSE(p.at("fix").get<std::string>().empty());

@@ -98,7 +98,7 @@ TEST(Foretell, AscribesWaitsToTheirGroup) {
 }
 
 TEST(Foretell, WorldsOfOneRankOnlyCompute) {
-  const PlannedStages planned(Problem(), Layout());
+  const PlannedStages planned{Problem(), Layout()};
   const ForetoldStep step = foretell(slow_cluster(), planned.problems());
   EXPECT_EQ(step.stages.size(), 1u);
   EXPECT_NEAR(step.stages.front().computing, step.seconds, 1e-12);
