@@ -279,16 +279,16 @@ HWS_API void hws_config_destroy(hws_config* config);
 HWS_API hws_status hws_plan_create(const hws_config* config, hws_plan** out);
 /** The plan of a config on devices that need not be here, and how long a step takes there. `cluster`: the text
  * of a cluster file (engine/cluster/README.md), or the name of one in the library: "a100-80", "h100-80",
- * "h200-141". /device must be "auto" or the cluster's kind. tokens: of a whole run, whose days are foretold;
- * 0: none. No device is opened, and the answer is the same on every machine.
+ * "h200-141". A config that names no /device gets the cluster's. tokens: of a whole run, whose days are
+ * foretold; 0: none. No device is opened, and the answer is the same on every machine.
  *
  * The report has, instead of instructions and slots, "foretold": {"cluster","seconds","tokens_per_second",
  * "mfu","bubble_share","mean_seconds": {"computing","exposed": {group: seconds},"copies","bubble"},"stages":
  * [{"stage","device_bytes","free_bytes","memory","seconds"}],"sent": [{"group","operation","hop","bytes":
- * {level: bytes}}],"run": {"tokens","steps","days","device_hours"},"not_modelled": [...],"bounds"}. `exposed`
- * are seconds in which a stage waits for data that is on its way; the seconds of a stage add up to the step's.
- * sent is of a rank of the first stage. Workspaces of a GPU's libraries are upper bounds; bytes are exact only
- * for devices that are here.
+ * {level: bytes}}],"run": {"tokens","steps","days","device_hours"},"not_modelled": [...],"bounds"}.
+ * `exposed` are seconds in which a stage waits for data that is on its way; the seconds of a stage add up to
+ * the step's. `sent` is by a rank of the first stage. Workspaces of a GPU's libraries are upper bounds; bytes
+ * are exact only for devices that are here.
  *
  * Errors: HWS_INVALID_ARGUMENT for a cluster with fields that are missing, unknown or out of range, all of
  * them named, with {"problems": [{"pointer","message","fix"}]} as details, and for `tokens` below 0;

@@ -5,11 +5,18 @@
 
 namespace hawser::train {
 
+config::ConfigTree on_described_device(config::ConfigTree config, const cluster::Cluster& cluster) {
+  std::string wanted;
+  if (!config.get("/device", &wanted) || wanted == "\"auto\"")
+    config.set("/device", kind_name(cluster.device.kind));
+  return config;
+}
+
 DeviceChoice described_device(const cluster::Cluster& cluster, const config::ResolvedConfig& config) {
   DeviceChoice choice;
   choice.kind = cluster.device.kind;
   const char* const kind = kind_name(choice.kind);
-  if (config.device != "auto" && config.device != kind)
+  if (config.device != kind)
     fail(Code::kConfigInvalid,
          "/device is \"{}\", but the cluster \"{}\" has devices of kind {}; use \"auto\" or \"{}\"",
          config.device, cluster.name, kind, kind);

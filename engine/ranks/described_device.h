@@ -7,6 +7,9 @@
 
 namespace hawser::train {
 
+/// The config with /device of the cluster's kind, unless it names a kind itself.
+config::ConfigTree on_described_device(config::ConfigTree config, const cluster::Cluster& cluster);
+
 /// The cluster's device, without a plugin. Throws kConfigInvalid if /device names the other kind, and if the
 /// config has more ranks than the cluster.
 DeviceChoice described_device(const cluster::Cluster& cluster, const config::ResolvedConfig& config);

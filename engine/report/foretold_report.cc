@@ -43,7 +43,7 @@ class ForetoldReport {
  public:
   ForetoldReport(const config::ConfigTree& config, std::string_view cluster_text, double tokens)
       : cluster_(cluster::cluster_of(cluster_text)),
-        a_(assemble(config)),
+        a_(assemble(on_described_device(config, cluster_))),
         device_(described_device(cluster_, a_.config)),
         model_(model_of(a_.config, device_.tile_rows())),
         strategies_(strategies_of(a_.config)),
