@@ -120,6 +120,7 @@ struct DeviceOptions {
   int32_t threads = 0;
   double seconds = 0.5;
   bool json = false;
+  std::string measure;  ///< a new cluster file for this host's speeds; "": print the peaks instead
 };
 int run_device(const DeviceOptions& options);
 

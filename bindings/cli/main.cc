@@ -315,6 +315,10 @@ void add_model_commands(CLI::App* app, Action* action) {
       ->check(CLI::Range(0.01, 60.0))
       ->capture_default_str();
   device->add_flag("--json", d->json, "Print JSON");
+  device
+      ->add_option("--measure", d->measure,
+                   "Write a cluster file of this host's kernels, for `hawser plan --cluster` (half a minute)")
+      ->type_name("FILE");
   device->callback([=] { *action = [d] { return hawser::cli::run_device(*d); }; });
 }
 

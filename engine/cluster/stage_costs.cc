@@ -27,18 +27,21 @@ double needed(double rate, const char* field, const Plan& plan) {
        field, plan.name);
 }
 
-/// Bytes between the arena and another memory of the rank.
-double copy_seconds(const HostRates& host, const Plan& plan, const Instruction& n) {
+/// Bytes between the arena and another memory of the rank. The arena of a CPU is in the host's memory.
+double copy_seconds(const Cluster& cluster, const Plan& plan, const Instruction& n) {
+  const HostRates& host = cluster.host;
   const auto bytes = static_cast<double>(moved_bytes(plan, n));
-  const bool out = n.op == Op::kOffload;
+  const bool out = n.op == Op::kOffload, linked = cluster.device.kind == device::Kind::kCuda;
   bool disk = false;
   for (const plan::Use& use : n.uses) disk |= plan.slot(use.slot).space == plan::Space::kDisk;
-  const double host_rate = out ? needed(host.from_device, "/host/from_device_bytes_per_second", plan)
-                               : needed(host.to_device, "/host/to_device_bytes_per_second", plan);
-  if (!disk) return bytes / host_rate;
-  const double disk_rate = out ? needed(host.disk_write, "/disk/write_bytes_per_second", plan)
-                               : needed(host.disk_read, "/disk/read_bytes_per_second", plan);
-  return bytes / std::min(host_rate, disk_rate);
+  double seconds = 0;  // the slower of both
+  if (linked || !disk)
+    seconds = bytes / (out ? needed(host.from_device, "/host/from_device_bytes_per_second", plan)
+                           : needed(host.to_device, "/host/to_device_bytes_per_second", plan));
+  if (disk)
+    seconds = std::max(seconds, bytes / (out ? needed(host.disk_write, "/disk/write_bytes_per_second", plan)
+                                             : needed(host.disk_read, "/disk/read_bytes_per_second", plan)));
+  return seconds;
 }
 
 double update_seconds(const HostRates& host, const Plan& plan, const Instruction& n) {
@@ -145,7 +148,7 @@ plan::CostTable stage_costs(const Cluster& cluster, const StageProblem& stage) {
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
     const Instruction& n = plan.instructions[i];
     if (plan::is_move(n.op)) {
-      costs.transfer_seconds[i] = copy_seconds(cluster.host, plan, n);
+      costs.transfer_seconds[i] = copy_seconds(cluster, plan, n);
     } else if (n.on_host()) {
       costs.transfer_seconds[i] = update_seconds(cluster.host, plan, n);
     } else {

@@ -44,7 +44,7 @@ TEST(Foretell, BubblesWithUnitCostsAreThoseOfThePapers) {
       }
       const ForetoldStep zero = with_unit_costs({PipelineSchedule::kZbH1, p, m});
       EXPECT_EQ(zero.seconds, 3 * m + p - 1);
-      EXPECT_EQ(zero.mean().bubble, p - 1);
+      EXPECT_DOUBLE_EQ(zero.mean().bubble, static_cast<double>(p - 1));
     }
 }
 
@@ -55,7 +55,7 @@ std::vector<Layout> layouts() {
   all[1].dp_shard = 2, all[1].dp_replicate = 2, all[1].stage = 2;
   all[2].pp = 2, all[2].dp_shard = 2, all[2].stage = 1, all[2].accumulation = 4;
   all[3].tp = 2, all[3].cp = 2, all[3].accumulation = 2;
-  all[4].offload = R"({"activations": "host"})", all[4].dp_shard = 2;
+  all[4].offload = R"({"activations": "disk", "folder": "/tmp"})", all[4].dp_shard = 2;
   all[5].pp = 2, all[5].accumulation = 4, all[5].schedule = "zb_h1", all[5].tp = 2;
   all[6].dp_shard = 4, all[6].stage = 1, all[6].sum_group = 2;
   return all;
@@ -65,7 +65,7 @@ Cluster slow_cluster() {
   Cluster c = plain_cluster(2);
   c.levels[0].bytes_per_second = 1e7, c.levels[1].bytes_per_second = 1e6;
   c.levels[0].latency = 1e-4, c.levels[1].latency = 1e-3;
-  c.host.to_device = c.host.from_device = 1e7;
+  c.host.disk_read = c.host.disk_write = 1e7;
   return c;
 }
 
@@ -114,7 +114,7 @@ std::vector<Cluster> faster(const Cluster& c) {
   all[3].levels[0].bytes_per_second *= 3;
   all[4].levels[1].bytes_per_second *= 3;
   all[5].levels[0].latency /= 2, all[6].levels[1].latency /= 2;
-  all[7].host.to_device *= 2, all[7].host.from_device *= 1.5;
+  all[7].host.disk_read *= 2, all[7].host.disk_write *= 1.5;
   all[8].device.kernels["adamw"] = 1e10;
   all[9].levels[0].bytes_per_second *= 1e3, all[9].levels[1].bytes_per_second *= 1e4;
   return all;

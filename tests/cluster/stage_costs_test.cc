@@ -31,7 +31,7 @@ double by_class(const Cluster& c, const plan::Plan& plan) {
 TEST(StageCosts, CountEveryKernelOnce) {
   Layout l;
   l.pp = 2, l.accumulation = 3, l.dp_shard = 2, l.stage = 1;
-  for (const char* const recompute : {"", R"({"set": "full"})"}) {
+  for (const char* const recompute : {"", R"({"policy": "full"})"}) {
     l.recompute = recompute;
     const PlannedStages planned(Problem(), l);
     double all = 0;
@@ -146,7 +146,7 @@ TEST(StageCosts, RowsSumToWhatThePlanSends) {
 
 TEST(StageCosts, CopiesNeedTheirRates) {
   Layout l;
-  l.offload = R"({"activations": "host"})";
+  l.offload = R"({"activations": "disk", "folder": "/tmp"})";
   const PlannedStages planned(Problem(), l);
   Cluster c = plain_cluster();
   const cluster::StageProblem stage = planned.problems().front();
@@ -159,12 +159,12 @@ TEST(StageCosts, CopiesNeedTheirRates) {
     EXPECT_DOUBLE_EQ(costs.transfer_seconds[i], static_cast<double>(moved_bytes(*stage.plan, n)) / 1e9);
   }
   EXPECT_GT(copied, 0);
-  c.host.from_device = 0;
+  c.host.disk_write = 0;
   try {
     stage_costs(c, stage);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_NE(error.message().find("/host/from_device_bytes_per_second"), std::string::npos);
+    EXPECT_NE(error.message().find("/disk/write_bytes_per_second"), std::string::npos);
   }
 }
 

@@ -1470,9 +1470,10 @@ extern "C" {
     #[doc = " \"communication\": {\"calls\", \"seconds\", \"bytes\"}, \"exchanges\": the same within blocks (pairs of dualpipev"]
     #[doc = " computed during \"beside_seconds\" of them), \"kernels\": [{\"kernel\", \"type\", \"calls\", \"seconds\", \"flops\","]
     #[doc = " \"bytes\"}]}]}, slowest kernel first. A matmul, also a fused one such as \"matmul_gelu\", has a row for each"]
-    #[doc = " shape (\"m\", \"n\", \"k\", \"a_transposed\", \"b_transposed\"). flops are those of matrix products and attention;"]
-    #[doc = " bytes those of operands, each read or written once. HWS_FORMAT_TEXT: the same as a table. Errors:"]
-    #[doc = " HWS_FAILED_PRECONDITION if no step was recorded."]
+    #[doc = " shape (\"m\", \"n\", \"k\", \"a_transposed\", \"b_transposed\"), attention one for each number of keys and size of a"]
+    #[doc = " head (\"length\", \"head_dim\"). flops are those of matrix products and attention; bytes those of operands, each"]
+    #[doc = " read or written once. HWS_FORMAT_TEXT: the same as a table. Errors: HWS_FAILED_PRECONDITION if no step was"]
+    #[doc = " recorded."]
     pub fn hws_engine_profile(
         engine: *const hws_engine,
         format: i32,
