@@ -1,5 +1,5 @@
-// Measures a cluster file by profiles of real steps: the engine's kernels, with the shapes and the memory that
-// they have in training.
+// Measures a cluster file by profiles of real steps: the engine's kernels, with the shapes and the memory
+// that they have in training.
 #include "bindings/cli/measure_cluster.h"
 
 #include <algorithm>

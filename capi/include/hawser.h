@@ -277,8 +277,8 @@ HWS_API void hws_config_destroy(hws_config* config);
  * so it needs no comm, and the mesh may be of any size. Errors: those of hws_engine_create, except for
  * memory. */
 HWS_API hws_status hws_plan_create(const hws_config* config, hws_plan** out);
-/** The plan of a config on devices that need not be here, and how long a step takes there. `cluster`: the text
- * of a cluster file (engine/cluster/README.md), or the name of one in the library: "a100-80", "h100-80",
+/** The plan of a config on devices that need not be here, and how long a step takes there. `cluster`: the
+ * text of a cluster file (engine/cluster/README.md), or the name of one in the library: "a100-80", "h100-80",
  * "h200-141". A config that names no /device gets the cluster's. tokens: of a whole run, whose days are
  * foretold; 0: none. No device is opened, and the answer is the same on every machine.
  *
@@ -1122,9 +1122,9 @@ HWS_API hws_status hws_engine_trace(const hws_engine* engine, int32_t format, hw
  * computed during "beside_seconds" of them), "kernels": [{"kernel", "type", "calls", "seconds", "flops",
  * "bytes"}]}]}, slowest kernel first. A matmul, also a fused one such as "matmul_gelu", has a row for each
  * shape ("m", "n", "k", "a_transposed", "b_transposed"), attention one for each number of keys and size of a
- * head ("length", "head_dim"). flops are those of matrix products and attention; bytes those of operands, each
- * read or written once. HWS_FORMAT_TEXT: the same as a table. Errors: HWS_FAILED_PRECONDITION if no step was
- * recorded. */
+ * head ("length", "head_dim"). flops are those of matrix products and attention; bytes those of operands,
+ * each read or written once. HWS_FORMAT_TEXT: the same as a table. Errors: HWS_FAILED_PRECONDITION if no
+ * step was recorded. */
 HWS_API hws_status hws_engine_profile(const hws_engine* engine, int32_t format, hws_buffer** out);
 /** *out: the flight recorder, the last calls (up to 2,048) of each rank of this process to other ranks,
  * finished, failed or still waiting. It is always on and costs next to nothing. Works at any time, on any

@@ -1,6 +1,6 @@
-// Cluster: the devices and networks that a plan can be foretold for, as numbers: what a device's kernels reach,
-// what each level of the network carries, and the links to the host and to disk. It comes from a JSON text in
-// which every number has its source (README.md).
+// Cluster: the devices and networks that a plan can be foretold for, as numbers: what a device's kernels
+// reach, what each level of the network carries, and the links to the host and to disk. It comes from a JSON
+// text in which every number has its source (README.md).
 #pragma once
 
 #include <array>

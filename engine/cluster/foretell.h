@@ -1,5 +1,5 @@
-// Foretell: when each stage of a step would compute, wait and send on a cluster: the simulator's timelines, with
-// every wait ascribed to the ranks that the stage waits for.
+// Foretell: when each stage of a step would compute, wait and send on a cluster: the simulator's timelines,
+// with every wait ascribed to the ranks that the stage waits for.
 #pragma once
 
 #include <array>

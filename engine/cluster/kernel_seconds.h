@@ -6,8 +6,8 @@
 
 namespace hawser::cluster {
 
-/// The FLOPs per second of a product m x n x k: those of the nearest measured point of its type (by the sum of
-/// the ratios of the three sizes); without points, peak x efficiency x used tiles.
+/// The FLOPs per second of a product m x n x k: those of the nearest measured point of its type (by the sum
+/// of the ratios of the three sizes); without points, peak x efficiency x used tiles.
 double matmul_rate(const DeviceRates& device, DType type, int64_t m, int64_t n, int64_t k);
 
 /// The part of the device that a product uses: of the tiles of its result that all units compute in whole

@@ -1,5 +1,6 @@
-// ObjectReader: reads the fields of a JSON object strictly. It collects every problem (a field that is missing,
-// unknown, of another type or out of range) under the field's JSON pointer, so that all are reported at once.
+// ObjectReader: reads the fields of a JSON object strictly. It collects every problem (a field that is
+// missing, unknown, of another type or out of range) under the field's JSON pointer, so that all are
+// reported at once.
 #pragma once
 
 #include <string>

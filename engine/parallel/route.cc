@@ -22,8 +22,8 @@ bool farther(const LevelBytes& a, const LevelBytes& b) {
   return std::lexicographical_compare(b.rbegin(), b.rend(), a.rbegin(), a.rend());
 }
 
-/// Members that are divided into rows, each of which is a number: the others of the same row by level, for the
-/// member that has most far ones.
+/// Members that are divided into rows, each of which is a number: the others of the same row by level, for
+/// the member that has most far ones.
 template <typename RowOf>
 LevelBytes peers(std::span<const int64_t> members, const Topology& topology, RowOf row_of) {
   std::vector<std::map<std::pair<int64_t, int64_t>, int64_t>> counts(topology.levels());

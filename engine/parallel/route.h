@@ -1,7 +1,7 @@
 // Route: how the bytes of a collective divide among the levels of a network, by the order in which our sums
-// and gathers send them. The total is that of the ledger's ring form (comm/ledger.h), which says nothing about
-// who is near: sums go all-to-all inside a sum group and then across (comm/ordered_sums.h), so a rank sends
-// more to far ranks than around a ring.
+// and gathers send them. The total is that of the ledger's ring form (comm/ledger.h), which says nothing
+// about who is near: sums go all-to-all inside a sum group and then across (comm/ordered_sums.h), so a rank
+// sends more to far ranks than around a ring.
 #pragma once
 
 #include <array>
@@ -26,8 +26,8 @@ const char* hop_kind_name(HopKind kind);
 /// Bytes by level: 0 is the innermost.
 using LevelBytes = std::array<int64_t, kMostLevels>;
 
-/// One hop: parts[l] of Route::whole parts of all bytes are sent to ranks that share the block of level l, but
-/// none below.
+/// One hop: parts[l] of Route::whole parts of all bytes are sent to ranks that share the block of level l,
+/// but none below.
 struct Hop {
   HopKind kind = HopKind::kDirect;
   LevelBytes parts{};
@@ -37,10 +37,10 @@ struct Route {
   std::vector<Hop> hops;
 };
 
-/// The network: the ranks [k * blocks[l], (k + 1) * blocks[l]) of the world share a block of level l, for each
-/// of fewer than kMostLevels levels, ascending. All ranks share the block of the next level.
-/// `rings`: all-gathers go around rings, one for each rank of the smallest block, as NCCL's do; otherwise each
-/// rank sends its shard to each other.
+/// The network: the ranks [k * blocks[l], (k + 1) * blocks[l]) of the world share a block of level l, for
+/// each of fewer than kMostLevels levels, ascending. All ranks share the block of the next level.
+/// `rings`: all-gathers go around rings, one for each rank of the smallest block, as NCCL's do; otherwise
+/// each rank sends its shard to each other.
 struct Topology {
   std::vector<int64_t> blocks;
   bool rings = false;

@@ -1,5 +1,5 @@
-// TransferGroup: which ranks take part in what an instruction sends. The runtime of transfers takes its process
-// groups from here (bucket_runtime.h), and so do forecasts, which need to know who is near.
+// TransferGroup: which ranks take part in what an instruction sends. The runtime of transfers takes its
+// process groups from here (bucket_runtime.h), and so do forecasts, which need to know who is near.
 #pragma once
 
 #include <cstdint>

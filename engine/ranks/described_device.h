@@ -1,4 +1,5 @@
-// Described device: the device of a cluster (engine/cluster), which need not be here, as the target of a plan.
+// Described device: the device of a cluster (engine/cluster), which need not be here, as the target of a
+// plan.
 #pragma once
 
 #include "engine/assembly/engine_plans.h"

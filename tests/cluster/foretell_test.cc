@@ -1,5 +1,5 @@
-// Tests that a forecast ascribes all time, has the bubbles of the schedules' papers with unit costs, and never
-// takes longer on faster devices or networks.
+// Tests that a forecast ascribes all time, has the bubbles of the schedules' papers with unit costs, and
+// never takes longer on faster devices or networks.
 #include "engine/cluster/foretell.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Tests the report on a cluster that is not here: its figures follow from each other, its memory is that of the
-// plans, and configs that cannot run there are refused.
+// Tests the report on a cluster that is not here: its figures follow from each other, its memory is that of
+// the plans, and configs that cannot run there are refused.
 #include "engine/report/foretold_report.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,8 @@ using Json = nlohmann::ordered_json;
 Json config_json(const char* const extra = "{}") {
   Json json =
       Json::parse(R"({"model": {"layers": 8, "heads": 8, "width": 512, "vocab_size": 1000, "context": 256},
-    "batch": {"micro_batch": 2, "grad_accum_steps": 4, "sequence": 256}, "train": {"steps": 10}, "precision": "bf16",
+    "batch": {"micro_batch": 2, "grad_accum_steps": 4, "sequence": 256},
+    "train": {"steps": 10}, "precision": "bf16",
     "mesh": {"pp": 2, "dp_shard": 4, "tp": 2}})");
   json.merge_patch(Json::parse(extra));
   return json;

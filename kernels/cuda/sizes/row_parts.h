@@ -1,5 +1,5 @@
-// Row parts: how sums over rows are divided among the blocks of a GPU. The division depends only on the number
-// and length of rows, so the workspaces and the bits of the sums do too.
+// Row parts: how sums over rows are divided among the blocks of a GPU. The division depends only on the
+// number and length of rows, so the workspaces and the bits of the sums do too.
 #pragma once
 
 #include <cstdint>

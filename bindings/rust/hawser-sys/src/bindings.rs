@@ -338,8 +338,8 @@ extern "C" {
     pub fn hws_plan_create(config: *const hws_config, out: *mut *mut hws_plan) -> hws_status;
 }
 extern "C" {
-    #[doc = " The plan of a config on devices that need not be here, and how long a step takes there. `cluster`: the text"]
-    #[doc = " of a cluster file (engine/cluster/README.md), or the name of one in the library: \"a100-80\", \"h100-80\","]
+    #[doc = " The plan of a config on devices that need not be here, and how long a step takes there. `cluster`: the"]
+    #[doc = " text of a cluster file (engine/cluster/README.md), or the name of one in the library: \"a100-80\", \"h100-80\","]
     #[doc = " \"h200-141\". A config that names no /device gets the cluster's. tokens: of a whole run, whose days are"]
     #[doc = " foretold; 0: none. No device is opened, and the answer is the same on every machine."]
     #[doc = ""]
@@ -1471,9 +1471,9 @@ extern "C" {
     #[doc = " computed during \"beside_seconds\" of them), \"kernels\": [{\"kernel\", \"type\", \"calls\", \"seconds\", \"flops\","]
     #[doc = " \"bytes\"}]}]}, slowest kernel first. A matmul, also a fused one such as \"matmul_gelu\", has a row for each"]
     #[doc = " shape (\"m\", \"n\", \"k\", \"a_transposed\", \"b_transposed\"), attention one for each number of keys and size of a"]
-    #[doc = " head (\"length\", \"head_dim\"). flops are those of matrix products and attention; bytes those of operands, each"]
-    #[doc = " read or written once. HWS_FORMAT_TEXT: the same as a table. Errors: HWS_FAILED_PRECONDITION if no step was"]
-    #[doc = " recorded."]
+    #[doc = " head (\"length\", \"head_dim\"). flops are those of matrix products and attention; bytes those of operands,"]
+    #[doc = " each read or written once. HWS_FORMAT_TEXT: the same as a table. Errors: HWS_FAILED_PRECONDITION if no"]
+    #[doc = " step was recorded."]
     pub fn hws_engine_profile(
         engine: *const hws_engine,
         format: i32,
