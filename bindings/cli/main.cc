@@ -226,10 +226,7 @@ void add_config_commands(CLI::App* app, Action* action) {
   add_sets(plan, &plan_options->sets);
   plan->add_flag("--json", *plan_json, "Print JSON");
   auto plan_cluster = std::make_shared<hawser::cli::ClusterOptions>();
-  plan->add_option("--cluster", plan_cluster->cluster,
-                   "Foretell a step on these devices: a cluster file, or a100-80, h100-80 or h200-141");
-  plan->add_option("--tokens", plan_cluster->tokens,
-                   "Tokens of a whole run, such as 1.5e12: also foretell its days");
+  hawser::cli::add_cluster(plan, &plan_cluster->cluster, &plan_cluster->tokens);
   plan->callback(
       [=] { *action = [=] { return hawser::cli::run_plan(*plan_options, *plan_cluster, *plan_json); }; });
 
@@ -315,10 +312,7 @@ void add_model_commands(CLI::App* app, Action* action) {
       ->check(CLI::Range(0.01, 60.0))
       ->capture_default_str();
   device->add_flag("--json", d->json, "Print JSON");
-  device
-      ->add_option("--measure", d->measure,
-                   "Write a cluster file of this host's kernels, for `hawser plan --cluster` (half a minute)")
-      ->type_name("FILE");
+  hawser::cli::add_measure(device, &d->measure);
   device->callback([=] { *action = [d] { return hawser::cli::run_device(*d); }; });
 }
 
