@@ -225,10 +225,9 @@ void add_config_commands(CLI::App* app, Action* action) {
       ->required();
   add_sets(plan, &plan_options->sets);
   plan->add_flag("--json", *plan_json, "Print JSON");
-  auto plan_cluster = std::make_shared<hawser::cli::ClusterOptions>();
-  hawser::cli::add_cluster(plan, &plan_cluster->cluster, &plan_cluster->tokens);
-  plan->callback(
-      [=] { *action = [=] { return hawser::cli::run_plan(*plan_options, *plan_cluster, *plan_json); }; });
+  auto on = std::make_shared<hawser::cli::ClusterOptions>();
+  hawser::cli::add_cluster(plan, &on->cluster, &on->tokens);
+  plan->callback([=] { *action = [=] { return hawser::cli::run_plan(*plan_options, *on, *plan_json); }; });
 
   CLI::App* prove = app->add_subcommand(
       "prove", "Check on a shrunk model that the config's ranks compute exactly what one rank computes");
