@@ -239,8 +239,9 @@ std::string ForetoldReport::sent_text() const {
 }
 
 std::string ForetoldReport::text() const {
-  std::string text =
-      fmt::format("{} ranks ({}) of {}\n\n", ranks(), degrees_text(a_.config.mesh), cluster_.name);
+  std::string text = ranks() == 1 ? fmt::format("1 rank of {}\n\n", cluster_.name)
+                                  : fmt::format("{} ranks ({}) of {}\n\n", ranks(),
+                                                degrees_text(a_.config.mesh), cluster_.name);
   text += fmt::format("a step     {:.4f} s, {:.0f} tokens/s, MFU {:.1f} %\nof it      {}\n", step_.seconds,
                       tokens_per_second(), 100 * mfu(), shares_text());
   if (tokens_ > 0)

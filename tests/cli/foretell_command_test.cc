@@ -12,7 +12,7 @@ TEST_F(ForetellCommand, PlansForGpusThatAreNotHere) {
   const std::string words = "plan gpt2-124m --set /precision=bf16 --cluster h100-80 --tokens 1e10";
   const CommandResult text = succeed(words);
   for (const char* const part :
-       {"1 ranks", "H100 SXM 80 GB", "MFU", "GPU-hours", "not modelled: ", "matmul_gelu"})
+       {"1 rank of H100 SXM 80 GB", "H100 SXM 80 GB", "MFU", "GPU-hours", "not modelled: ", "matmul_gelu"})
     EXPECT_NE(text.out.find(part), std::string::npos) << part;
   const json plan = json::parse(succeed(words + " --json").out);
   EXPECT_EQ(plan.at("device"), "cuda");
