@@ -86,7 +86,7 @@ void add_rows(const ordered_json& rows, Rates* rates) {
   for (const ordered_json& row : rows) {
     const std::string kernel = row.at("kernel"), type = row.at("type");
     const double seconds = row.at("seconds"), flops = row.at("flops"), bytes = row.at("bytes");
-    const std::string name = type == "f32" ? "fp32" : type == "f16" ? "fp16" : type;
+    const std::string name = type == "F32" ? "fp32" : type == "BF16" ? "bf16" : "fp16";
     if (seconds <= 0) continue;
     if (row.contains("m") && flops > 0)
       rates->products[{name, row.at("m"), row.at("n"), row.at("k")}].add(flops, seconds);

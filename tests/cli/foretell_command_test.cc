@@ -49,8 +49,8 @@ TEST_F(ForetellCommand, RefusesClustersWithAllTheirProblems) {
 TEST_F(ForetellCommand, AHostForetellsItsOwnSteps) {
   const char* const config =
       R"({"device": "cpu", "model": {"layers": 3, "heads": 6, "width": 384, "mlp": "swiglu",
-      "norm": "rms_norm", "position": "rotary", "vocab_size": 256, "context": 128},
-    "data": {"format": "text"}, "batch": {"micro_batch": 2, "grad_accum_steps": 2, "sequence": 128},
+      "norm": "rms_norm", "position": "rotary", "context": 128},
+    "data": {"format": "text", "vocabulary": "bytes"}, "batch": {"micro_batch": 2, "grad_accum_steps": 2, "sequence": 128},
     "train": {"steps": 8, "eval_every": 0}})";
   write_text(path("own.json"), config);
   double ratio = 0;
