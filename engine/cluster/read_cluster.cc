@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "engine/base/error.h"
 #include "engine/cluster/cluster.h"
@@ -15,18 +16,18 @@ namespace {
 constexpr std::pair<const char*, DType> kTypes[] = {
     {"fp32", DType::kF32}, {"bf16", DType::kBf16}, {"fp16", DType::kF16}};
 
-DType type_of(ObjectReader* reader) {
+std::optional<DType> type_of(ObjectReader* reader) {
   const std::string name = reader->text("type");
   for (const auto& [known, type] : kTypes)
     if (name == known) return type;
   if (!name.empty())
     reader->problem("type", fmt::format("is {}", config::quote(name)), "use fp32, bf16 or fp16");
-  return DType::kF32;
+  return {};
 }
 
-/// Rates may be as high as the peak of their type.
-Range up_to_peak(const DeviceRates& device, DType type) {
-  const double peak = device.peak(type);
+/// Rates may be as high as the peak of their type, if both are known.
+Range up_to_peak(const DeviceRates& device, std::optional<DType> type) {
+  const double peak = type ? device.peak(*type) : 0;
   return peak > 0 ? Range{0, peak} : Range{};
 }
 
@@ -48,9 +49,10 @@ void read_matmul(ObjectReader reader, DeviceRates* device) {
   if (reader.has("points"))
     for (ObjectReader& item : reader.list("points", 1)) {
       MatmulPoint p;
-      p.type = type_of(&item);
+      const std::optional<DType> type = type_of(&item);
+      p.type = type.value_or(DType::kF32);
       p.m = item.integer("m"), p.n = item.integer("n"), p.k = item.integer("k");
-      p.flops_per_second = item.number("flops_per_second", up_to_peak(*device, p.type));
+      p.flops_per_second = item.number("flops_per_second", up_to_peak(*device, type));
       item.text("source");
       item.finish();
       device->matmul_points.push_back(p);
@@ -62,9 +64,10 @@ std::vector<AttentionPoint> read_attention(ObjectReader* reader, const char* key
   std::vector<AttentionPoint> points;
   for (ObjectReader& item : reader->list(key, 1)) {
     AttentionPoint p;
-    p.type = type_of(&item);
+    const std::optional<DType> type = type_of(&item);
+    p.type = type.value_or(DType::kF32);
     p.length = item.integer("length"), p.head_dim = item.integer("head_dim");
-    p.flops_per_second = item.number("flops_per_second", up_to_peak(device, p.type));
+    p.flops_per_second = item.number("flops_per_second", up_to_peak(device, type));
     item.text("source");
     item.finish();
     points.push_back(p);
