@@ -164,7 +164,7 @@ ordered_json measure_cluster(int32_t threads) {
   const double copies = 1e9 * host.at("bandwidth_gbs").get<double>();
   const std::map<std::string, double> most = peaks(rates);
   ordered_json device = {{"kind", "cpu"},
-                         {"memory_bytes", sourced(devices.at(0).at("total_bytes"), "the host's")}};
+                         {"memory_bytes", sourced(devices.at(0).at("available_bytes"), "available now")}};
   for (const auto& [type, peak] : most)
     device["peak_flops"][type] = sourced(peak, "the fastest that was measured");
   device["matmul"] = matmul_json(rates, most, source);

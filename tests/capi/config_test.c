@@ -166,7 +166,8 @@ static void plan_on(void) {
   hws_plan_destroy(made);
   CHECK_ERROR(hws_plan_create_on(config, "h100", 0, &made), HWS_NOT_FOUND, "h100-80");
   CHECK(made == NULL);
-  CHECK_ERROR(hws_plan_create_on(config, "{\"name\": 3}", 0, &made), HWS_INVALID_ARGUMENT, "/device: is missing");
+  CHECK_ERROR(hws_plan_create_on(config, "{\"name\": 3}", 0, &made), HWS_INVALID_ARGUMENT,
+              "/device: is missing");
   CHECK_ERROR(hws_plan_create_on(config, "{\"name\": 3}", 0, &made), HWS_INVALID_ARGUMENT, "/name: is");
   hws_config_destroy(config);
 }

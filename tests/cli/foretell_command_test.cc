@@ -1,5 +1,5 @@
-// Tests `hawser plan --cluster` and `hawser device --measure`: steps on devices that are not here, and on this
-// host by a table that it measured itself.
+// Tests `hawser plan --cluster` and `hawser device --measure`: steps on devices that are not here, and on
+// this host by a table that it measured itself.
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
@@ -44,8 +44,8 @@ TEST_F(ForetellCommand, RefusesClustersWithAllTheirProblems) {
   refused("plan gpt2-124m --set /device=cpu --cluster h100-80", {"/device is \"cpu\""});
 }
 
-/// Seconds that this host foretells of itself. Other programs slow steps down, so the fastest step counts, and
-/// the host may try three times.
+/// Seconds that this host foretells of itself. Other programs slow steps down, so the fastest step counts,
+/// and the host may try three times.
 TEST_F(ForetellCommand, AHostForetellsItsOwnSteps) {
   const char* const config =
       R"({"device": "cpu", "model": {"layers": 3, "heads": 6, "width": 384, "mlp": "swiglu",
