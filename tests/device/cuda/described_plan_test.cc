@@ -72,7 +72,7 @@ TEST(DescribedPlans, HaveTheBytesOfADeviceThatIsHere) {
 TEST(DescribedPlans, ReserveWhatLibrariesMayNeed) {
   Problem p;
   p.device = "cuda", p.precision = "bf16", p.dropout = 0, p.like_gpt2 = true;
-  p.width = 64, p.heads = 4, p.kv_heads = 4, p.sequence = 256;
+  p.width = 64, p.heads = 4, p.kv_heads = 4, p.sequence = 24;
   expect_the_same(p, Layout());
 }
 
