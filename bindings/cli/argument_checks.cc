@@ -78,6 +78,22 @@ void add_sets(CLI::App* app, std::vector<std::string>* sets) {
       ->allow_extra_args(false);
 }
 
+void add_cluster(CLI::App* plan, std::string* cluster, double* tokens) {
+  plan->add_option("--cluster", *cluster,
+                   "Foretell a step on these devices: a cluster file, or a100-80, h100-80 or h200-141")
+      ->type_name("FILE|NAME");
+  plan->add_option("--tokens", *tokens, "With --cluster: tokens of a whole run, such as 1.5e12, for its days")
+      ->type_name("TOKENS")
+      ->check(number_from_zero());
+}
+
+void add_measure(CLI::App* device, std::string* file) {
+  device
+      ->add_option("--measure", *file,
+                   "Write a cluster file of this host's kernels, for `hawser plan --cluster` (half a minute)")
+      ->type_name("FILE");
+}
+
 void add_adapter(CLI::App* app, bool* lora, bool* qlora, bool* dora) {
   app->add_flag(
       "--lora", *lora,

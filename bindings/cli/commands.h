@@ -81,7 +81,12 @@ int run_presets();
 int run_schema();
 /// Writes to stdout if `file` is "".
 int run_init(const std::string& preset, const std::string& file);
-int run_plan(const ConfigOptions& options, bool json);
+/// The devices that a plan is made for, if they are others than this machine's.
+struct ClusterOptions {
+  std::string cluster;  ///< a file, or the name of a cluster in the library; "": this machine
+  double tokens = 0;    ///< of a whole run; 0: none
+};
+int run_plan(const ConfigOptions& options, const ClusterOptions& on, bool json);
 int run_prove(const ConfigOptions& options, int steps, bool json);
 /// For "explain [CONFIG] [/POINTER]": moves a pointer that is the only argument from *config to *pointer. An
 /// argument is a pointer if it begins with '/' and is not a file.
@@ -115,6 +120,7 @@ struct DeviceOptions {
   int32_t threads = 0;
   double seconds = 0.5;
   bool json = false;
+  std::string measure;  ///< a new cluster file for this host's speeds; "": print the peaks instead
 };
 int run_device(const DeviceOptions& options);
 

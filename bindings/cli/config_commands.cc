@@ -110,9 +110,14 @@ int run_init(const std::string& preset, const std::string& file) {
   return kExitOk;
 }
 
-int run_plan(const ConfigOptions& options, bool json) {
+int run_plan(const ConfigOptions& options, const ClusterOptions& on, bool json) {
+  if (on.cluster.empty() && on.tokens > 0) refuse("--tokens foretells a run on a cluster; add --cluster");
   const Config config = load_config(options);
-  const Plan plan = make<Plan>(hws_plan_create, config.get());
+  // A file, otherwise the name of a cluster in the library.
+  const std::string cluster = exists(on.cluster) ? read_file(on.cluster) : on.cluster;
+  const Plan plan = cluster.empty()
+                        ? make<Plan>(hws_plan_create, config.get())
+                        : make<Plan>(hws_plan_create_on, config.get(), cluster.c_str(), on.tokens);
   output().line(text_of(hws_plan_report, plan.get(), json ? HWS_FORMAT_JSON : HWS_FORMAT_TEXT));
   return kExitOk;
 }

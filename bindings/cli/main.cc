@@ -226,7 +226,9 @@ void add_config_commands(CLI::App* app, Action* action) {
       ->required();
   add_sets(plan, &plan_options->sets);
   plan->add_flag("--json", *plan_json, "Print JSON");
-  plan->callback([=] { *action = [=] { return hawser::cli::run_plan(*plan_options, *plan_json); }; });
+  auto on = std::make_shared<hawser::cli::ClusterOptions>();
+  hawser::cli::add_cluster(plan, &on->cluster, &on->tokens);
+  plan->callback([=] { *action = [=] { return hawser::cli::run_plan(*plan_options, *on, *plan_json); }; });
 
   CLI::App* prove = app->add_subcommand(
       "prove", "Check on a shrunk model that the config's ranks compute exactly what one rank computes");
@@ -310,6 +312,7 @@ void add_model_commands(CLI::App* app, Action* action) {
       ->check(CLI::Range(0.01, 60.0))
       ->capture_default_str();
   device->add_flag("--json", d->json, "Print JSON");
+  hawser::cli::add_measure(device, &d->measure);
   device->callback([=] { *action = [d] { return hawser::cli::run_device(*d); }; });
 }
 

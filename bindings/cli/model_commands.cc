@@ -5,6 +5,7 @@
 #include "bindings/cli/commands.h"
 #include "bindings/cli/file_failure.h"
 #include "bindings/cli/load_config.h"
+#include "bindings/cli/measure_cluster.h"
 #include "bindings/cli/model_card.h"
 #include "bindings/cli/open_model.h"
 #include "bindings/cli/output.h"
@@ -128,6 +129,15 @@ int run_convert(const ConvertOptions& options) {
 }
 
 int run_device(const DeviceOptions& options) {
+  if (!options.measure.empty()) {
+    if (exists(options.measure))
+      throw Failure(HWS_ALREADY_EXISTS,
+                    options.measure + " already exists; choose another name or remove it");
+    replace_file(options.measure, measure_cluster(options.threads).dump(2) + "\n");
+    output().print("wrote %s; foretell a step with: hawser plan CONFIG --cluster %s\n",
+                   options.measure.c_str(), options.measure.c_str());
+    return kExitOk;
+  }
   const auto devices = parse_json(text_of(hws_device_list));
   const auto measured = parse_json(text_of(hws_device_measure, options.threads, options.seconds));
   if (options.json) {

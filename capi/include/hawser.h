@@ -277,6 +277,24 @@ HWS_API void hws_config_destroy(hws_config* config);
  * so it needs no comm, and the mesh may be of any size. Errors: those of hws_engine_create, except for
  * memory. */
 HWS_API hws_status hws_plan_create(const hws_config* config, hws_plan** out);
+/** The plan of a config on devices that need not be here, and how long a step takes there. `cluster`: the
+ * text of a cluster file (engine/cluster/README.md), or the name of one in the library: "a100-80", "h100-80",
+ * "h200-141". A config that names no /device gets the cluster's. tokens: of a whole run, whose days are
+ * foretold; 0: none. No device is opened, and the answer is the same on every machine.
+ *
+ * The report has, instead of instructions and slots, "foretold": {"cluster","seconds","tokens_per_second",
+ * "mfu","bubble_share","mean_seconds": {"computing","exposed": {group: seconds},"copies","bubble"},"stages":
+ * [{"stage","device_bytes","free_bytes","memory","seconds"}],"sent": [{"group","operation","hop","bytes":
+ * {level: bytes}}],"run": {"tokens","steps","days","device_hours"},"not_modelled": [...],"bounds"}.
+ * `exposed` are seconds in which a stage waits for data that is on its way; the seconds of a stage add up to
+ * the step's. `sent` is by a rank of the first stage. Workspaces of a GPU's libraries are upper bounds; bytes
+ * are exact only for devices that are here.
+ *
+ * Errors: HWS_INVALID_ARGUMENT for a cluster with fields that are missing, unknown or out of range, all of
+ * them named, with {"problems": [{"pointer","message","fix"}]} as details, and for `tokens` below 0;
+ * HWS_NOT_FOUND for an unknown name; those of hws_plan_create. */
+HWS_API hws_status hws_plan_create_on(const hws_config* config, const char* cluster, double tokens,
+                                      hws_plan** out);
 /** HWS_FORMAT_TEXT: the list of instructions, memory by category, and the calls of kernels in a step.
  * HWS_FORMAT_JSON: the same as {"instructions":[...],"memory":{category: bytes},"work":[...],"total_bytes",
  * "parameters","flops_per_token","ranks","strategy","transport_bytes","fits","hugging_face",...}. work is a
@@ -1111,9 +1129,10 @@ HWS_API hws_status hws_engine_trace(const hws_engine* engine, int32_t format, hw
  * "communication": {"calls", "seconds", "bytes"}, "exchanges": the same within blocks (pairs of dualpipev
  * computed during "beside_seconds" of them), "kernels": [{"kernel", "type", "calls", "seconds", "flops",
  * "bytes"}]}]}, slowest kernel first. A matmul, also a fused one such as "matmul_gelu", has a row for each
- * shape ("m", "n", "k", "a_transposed", "b_transposed"). flops are those of matrix products and attention;
- * bytes those of operands, each read or written once. HWS_FORMAT_TEXT: the same as a table. Errors:
- * HWS_FAILED_PRECONDITION if no step was recorded. */
+ * shape ("m", "n", "k", "a_transposed", "b_transposed"), attention one for each number of keys and size of a
+ * head ("length", "head_dim"). flops are those of matrix products and attention; bytes those of operands,
+ * each read or written once. HWS_FORMAT_TEXT: the same as a table. Errors: HWS_FAILED_PRECONDITION if no
+ * step was recorded. */
 HWS_API hws_status hws_engine_profile(const hws_engine* engine, int32_t format, hws_buffer** out);
 /** *out: the flight recorder, the last calls (up to 2,048) of each rank of this process to other ranks,
  * finished, failed or still waiting. It is always on and costs next to nothing. Works at any time, on any

@@ -366,6 +366,10 @@ class Config {
 class Plan {
  public:
   explicit Plan(const Config& config) { detail::check(hws_plan_create(config.get(), handle_.out())); }
+  /// On a cluster that need not be here: the text of a cluster file, or the name of one in the library.
+  Plan(const Config& config, const std::string& cluster, double tokens = 0) {
+    detail::check(hws_plan_create_on(config.get(), detail::c_str(cluster), tokens, handle_.out()));
+  }
   std::string report(Format format = Format::kText) const {
     return detail::text([&](hws_buffer** out) {
       return hws_plan_report(handle_.get(), static_cast<std::int32_t>(format), out);

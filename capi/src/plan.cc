@@ -1,8 +1,11 @@
 // The functions hws_plan_*: the exact plan of a config, made without allocating a tensor. Creation also makes
-// both reports, so that a plan is immutable and every error comes from hws_plan_create.
+// both reports, so that a plan is immutable and every error comes from its creation.
+#include <cmath>
+
 #include "capi/src/buffer.h"
 #include "capi/src/config.h"
 #include "capi/src/guard.h"
+#include "engine/report/foretold_report.h"
 #include "engine/report/plan_report.h"
 
 using namespace hawser::capi;
@@ -24,6 +27,20 @@ hws_status hws_plan_create(const hws_config* config, hws_plan** out) {
     const hawser::config::ConfigTree tree = Use<Config>(call, config, Access::kShared)->tree;
     plan->json = hawser::train::plan_report(tree, true);
     plan->text = hawser::train::plan_report(tree, false);
+    publish(std::move(plan), out);
+  });
+}
+
+hws_status hws_plan_create_on(const hws_config* config, const char* cluster, double tokens, hws_plan** out) {
+  return guard(__func__, [&](const Call& call) {
+    call.out(out);
+    const std::string_view text = call.text(cluster, "cluster", Call::kValueLimit);
+    if (!(tokens >= 0) || !std::isfinite(tokens))
+      call.invalid("tokens", fmt::format("is {}; it must be 0 (none) or the tokens of a run", tokens));
+    auto plan = std::make_unique<PlanObject>();
+    const hawser::config::ConfigTree tree = Use<Config>(call, config, Access::kShared)->tree;
+    hawser::train::PlanTexts texts = hawser::train::foretold_plan(tree, text, tokens);
+    plan->text = std::move(texts.text), plan->json = std::move(texts.json);
     publish(std::move(plan), out);
   });
 }

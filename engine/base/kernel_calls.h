@@ -17,12 +17,14 @@ struct KernelCalls {
   DType type = DType::kF32;     ///< as in nn::KernelWork
   int64_t m = 0, n = 0, k = 0;  ///< of a matrix product
   bool a_transposed = false, b_transposed = false;
+  int64_t length = 0, head_dim = 0;  ///< of attention: keys of a call, and elements of a head
   int64_t calls = 0;
   double flops = 0, bytes = 0;  ///< of all calls; each operand is read or written once in a call
 
   bool same_class(const KernelCalls& o) const {
     return kernel == o.kernel && type == o.type && m == o.m && n == o.n && k == o.k &&
-           a_transposed == o.a_transposed && b_transposed == o.b_transposed;
+           a_transposed == o.a_transposed && b_transposed == o.b_transposed && length == o.length &&
+           head_dim == o.head_dim;
   }
   void add(const KernelCalls& o) { calls += o.calls, flops += o.flops, bytes += o.bytes; }
   bool operator==(const KernelCalls&) const = default;

@@ -56,7 +56,8 @@ const char* kernel_name(Kernel kernel) {
 }
 
 KernelCalls calls_of(const KernelWork& w) {
-  return {kernel_name(w.kernel), w.type, w.m, w.n, w.k, w.a_transposed, w.b_transposed, 1, w.flops, w.bytes};
+  return {kernel_name(w.kernel), w.type,   w.m,        w.n, w.k,     w.a_transposed,
+          w.b_transposed,        w.length, w.head_dim, 1,   w.flops, w.bytes};
 }
 
 /// Besides the result, a fused GELU writes or reads its input.
@@ -76,6 +77,7 @@ KernelWork work_of(const kernels::Matmul& m) {
 KernelWork work_of(const kernels::AttentionForward& a) {
   KernelWork w = work(Kernel::kAttentionForward, product_type(a.s), 0,
                       2.0 * visible_pairs(a.s) * static_cast<double>(a.s.head_dim + a.s.v_dim()));
+  w.length = a.s.seq_k, w.head_dim = a.s.head_dim;
   const DType out = a.f32_out || a.merge ? DType::kF32 : a.s.type;
   w.bytes =
       query_bytes(a.s, a.s.type) + out_bytes(a.s, out) * (a.merge ? 2 : 1) + key_value_bytes(a.s, a.s.type);
@@ -86,6 +88,7 @@ KernelWork work_of(const kernels::AttentionForward& a) {
 KernelWork work_of(const kernels::AttentionBackward& a) {
   KernelWork w = work(Kernel::kAttentionBackward, product_type(a.s), 0,
                       visible_pairs(a.s) * static_cast<double>(6 * a.s.head_dim + 4 * a.s.v_dim()));
+  w.length = a.s.seq_k, w.head_dim = a.s.head_dim;
   const DType out = kernels::has_f32_gradients(a) ? DType::kF32 : a.s.type;
   w.bytes = query_bytes(a.s, a.s.type) + 2 * out_bytes(a.s, a.s.type) + key_value_bytes(a.s, a.s.type) +
             query_bytes(a.s, out) * (a.accumulate_q ? 2 : 1) +

@@ -29,6 +29,7 @@ struct KernelWork {
   DType type = DType::kF32;  ///< matmul: type of the factors; others: type of the operand with the most bytes
   int64_t m = 0, n = 0, k = 0;  ///< matmul only
   bool a_transposed = false, b_transposed = false;
+  int64_t length = 0, head_dim = 0;  ///< attention only: keys, and elements of a head
   double flops = 0;  ///< matmul and attention: 2 per multiply-add, without masked pairs; otherwise 0
   double bytes = 0;
 };

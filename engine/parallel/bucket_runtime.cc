@@ -1,6 +1,7 @@
 #include "engine/parallel/bucket_runtime.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "engine/comm/call.h"
@@ -27,6 +28,14 @@ void add_gather(DType type, comm::GatherPiece piece, GroupCall* t) {
 }
 
 }  // namespace
+
+comm::ProcessGroup* DataParallelGroups::of(TransferGroup group, plan::Lane lane) const {
+  if (group == TransferGroup::kStage) return stages[static_cast<size_t>(lane)].get();
+  const std::unique_ptr<comm::ProcessGroup>* const all[] = {
+      &shard, &replica, &secondary, &edp, &edp_replica, &tp_sums, &kv_sums, &tp, &cp, &ep, nullptr, &dp};
+  static_assert(std::size(all) == kTransferGroups);
+  return all[static_cast<size_t>(group)]->get();
+}
 
 BucketRuntime::BucketRuntime(const ShardLayout& layout, const DataParallelStrategy& strategy,
                              const DataParallelGroups& groups, char* arena, device::HostLink* link,
@@ -70,7 +79,7 @@ GroupCall BucketRuntime::prepare_model_sum(const Plan& plan, const Instruction& 
   const auto& sums = layout_.model_sums();
   const auto sum = std::find_if(sums.begin(), sums.end(), [&](const ModelSum& s) { return s.op == n.op; });
   GroupCall t;
-  t.group = n.op == Op::kReduceTp ? groups_.tp_sums.get() : groups_.kv_sums.get();
+  t.group = groups_.of(transfer_group(plan, n), n.lane);
   t.members = sum->ranks;
   comm::Reduction& r = t.sums.reduction;
   r.in_type = r.out_type = r.wire = r.round_to = layout_.options().state;
@@ -109,7 +118,7 @@ void BucketRuntime::prepare_reductions(const Plan& plan, const Instruction& n, G
 
 GroupCall BucketRuntime::prepare_message(const Plan& plan, const Instruction& n) const {
   GroupCall t;
-  t.group = groups_.stages[static_cast<size_t>(n.lane)].get();
+  t.group = groups_.of(TransferGroup::kStage, n.lane);
   t.members = 2;
   const SlotId slot = n.uses.front().slot;
   GroupCall::Message& message = n[Operand::kSent] >= 0 ? t.send : t.recv;
@@ -128,7 +137,7 @@ GroupCall BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
   if (plan::is_message(n.op)) return prepare_message(plan, n);
   if (n.op == Op::kReduceTp || n.op == Op::kReduceKv) return prepare_model_sum(plan, n);
   GroupCall t;
-  t.group = (n.experts ? groups_.edp : groups_.shard).get();
+  t.group = groups_.of(transfer_group(plan, n), n.lane);
   t.members = layout_.parts(n.experts);
   t.narrow = layout_.options().compute;
   const std::vector<SlotId> sent = n.all(Operand::kSent), received = n.all(Operand::kReceived);
@@ -145,7 +154,6 @@ GroupCall BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
         });
       return t;
     case Op::kReduceReplicas:
-      t.group = (n.experts ? groups_.edp_replica : groups_.replica).get();
       t.members = strategy_.replicas;
       prepare_reductions(plan, n, &t);
       for (size_t i = 0; i < sent.size(); ++i)
@@ -178,7 +186,7 @@ void BucketRuntime::prepare_unshard(const Plan& plan, const Instruction& n, Grou
   const bool in_place = sent < 0;    // stages 1 and 2: the shard that the optimizer updated
   const bool frozen = n.block >= 0;  // in a step, weights that did not change stay
   const Role from = in_place ? Role::kWeights : plan.slot(sent).role;
-  if (from == Role::kSecondary) t->group = groups_.secondary.get(), t->members = layout_.secondary_parts();
+  if (from == Role::kSecondary) t->members = layout_.secondary_parts();
   for (const SlotId whole : n.all(Operand::kReceived)) {
     for (const int32_t index : layout_.groups_of(plan.slot(whole).block)) {
       const GroupLayout& g = layout_.group(index);

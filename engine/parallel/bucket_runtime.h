@@ -13,6 +13,7 @@
 #include "engine/parallel/group_call.h"
 #include "engine/parallel/shard_layout.h"
 #include "engine/parallel/strategy.h"
+#include "engine/parallel/transfer_group.h"
 #include "engine/plan/plan.h"
 
 namespace hawser::parallel {
@@ -34,6 +35,8 @@ struct DataParallelGroups {
   std::unique_ptr<comm::ProcessGroup> cp_hosts;  ///< the ranks of cp, for host memory
   std::unique_ptr<comm::ProcessGroup> ep;        ///< ranks that divide experts
 
+  /// That of a transfer; kWorld is the group for host all-reduces.
+  comm::ProcessGroup* of(TransferGroup group, plan::Lane lane) const;
   /// That of the exchanges inside a block along an axis.
   comm::ProcessGroup* of_block(mesh::Axis axis) const {
     return (axis == mesh::Axis::kTp ? tp : axis == mesh::Axis::kCp ? cp : ep).get();

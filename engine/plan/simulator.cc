@@ -88,14 +88,9 @@ class RankClock {
     const int64_t bytes = plan_.instructions[i].sent_bytes;
     return costs_.latency + (bytes > 0 ? static_cast<double>(bytes) / costs_.bytes_per_second : 0);
   }
-  double exchange_seconds(const ExchangeNote& note) const {
-    const double rate =
-        costs_.exchange_bytes_per_second > 0 ? costs_.exchange_bytes_per_second : costs_.bytes_per_second;
-    return costs_.exchange_latency + static_cast<double>(note.bytes) / rate;
-  }
   double exchange_seconds(size_t i) const {
     double seconds = 0;
-    for (const ExchangeNote& note : plan_.instructions[i].exchanges) seconds += exchange_seconds(note);
+    for (const ExchangeNote& note : plan_.instructions[i].exchanges) seconds += costs_.exchange_seconds(note);
     return seconds;
   }
 
@@ -166,7 +161,8 @@ class RankClock {
     PairHalf half{{}, seconds};
     const double per_flop = n.flops > 0 ? seconds / n.flops : 0;
     for (const ExchangeNote& note : n.exchanges) {
-      half.steps.push_back({note.flops * per_flop, exchange_seconds(note), note.beside, is_of(note, "ep")});
+      half.steps.push_back(
+          {note.flops * per_flop, costs_.exchange_seconds(note), note.beside, is_of(note, "ep")});
       half.rest -= half.steps.back().compute;
     }
     return half;
@@ -284,6 +280,15 @@ class Clocks {
 };
 
 }  // namespace
+
+double CostTable::exchange_seconds(const ExchangeNote& note) const {
+  const auto bytes = static_cast<double>(note.bytes);
+  for (const ExchangeRate& rate : exchange_rates)
+    if (rate.group == note.group && rate.operation == note.operation)
+      return rate.latency + bytes * rate.seconds_per_byte;
+  return exchange_latency +
+         bytes / (exchange_bytes_per_second > 0 ? exchange_bytes_per_second : bytes_per_second);
+}
 
 std::vector<std::vector<Timeline>> simulate(const std::vector<const Plan*>& stages,
                                             const std::vector<std::vector<CostTable>>& ranks) {

@@ -23,11 +23,18 @@
 // than a stage (a transfer waits for all ranks, including those outside its group).
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "engine/plan/timeline.h"
 
 namespace hawser::plan {
+
+/// How long exchanges inside blocks take that have this group and operation (ExchangeNote).
+struct ExchangeRate {
+  std::string_view group, operation;
+  double latency = 0, seconds_per_byte = 0;
+};
 
 /// The costs of one rank, all >= 0.
 struct CostTable {
@@ -44,10 +51,14 @@ struct CostTable {
   double latency = 0;                    ///< seconds of each transfer, in addition to its bytes
   double exchange_bytes_per_second = 0;  ///< of exchanges within blocks; 0: as for transfers
   double exchange_latency = 0;           ///< seconds of each such exchange, in addition to its bytes
+  /// Exchanges that are not listed here take the two numbers above.
+  std::vector<ExchangeRate> exchange_rates;
   double offload_bytes_per_second =
       0;  ///< copied out of the arena, or back; must be above 0 if the plan has such copies
   /// State that the host's processor works on; must be above 0 if the plan has such instructions.
   double host_bytes_per_second = 0;
+
+  double exchange_seconds(const ExchangeNote& note) const;
 };
 
 /// Simulates one rank from second 0. Throws kInternal for a plan that would deadlock (an instruction waits

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 namespace hawser::plan {
-namespace {
 
 /// ADD_GRAD reads both sums and writes one of them.
 KernelCalls add_grad(const Plan& plan, const Instruction& n) {
@@ -13,7 +12,11 @@ KernelCalls add_grad(const Plan& plan, const Instruction& n) {
   return calls;
 }
 
-}  // namespace
+const WorkList* calls_of(const Plan& plan, const Instruction& n) {
+  if (n.work < 0) return nullptr;
+  const Work& work = plan.work[static_cast<size_t>(n.work)];
+  return n.accumulate ? &work.adding : &work.calls;
+}
 
 int32_t Plan::add_work(const Work& of) {
   if (of.calls.empty() && of.adding.empty()) return -1;
@@ -27,9 +30,8 @@ WorkList step_work(const Plan& plan) {
   for (const Instruction& n : plan.instructions) {
     if (n.on_host()) continue;
     if (n.op == Op::kAddGrad) add_calls(&all, add_grad(plan, n));
-    if (n.work < 0) continue;
-    const Work& work = plan.work[static_cast<size_t>(n.work)];
-    for (const KernelCalls& calls : n.accumulate ? work.adding : work.calls) add_calls(&all, calls);
+    if (const WorkList* const list = calls_of(plan, n))
+      for (const KernelCalls& calls : *list) add_calls(&all, calls);
   }
   return all;
 }

@@ -12,6 +12,7 @@ std::string kernel_label(const KernelCalls& calls) {
   if (calls.m > 0)
     text += fmt::format(" {} x {} x {} {}{}", calls.m, calls.n, calls.k, calls.a_transposed ? 'T' : 'N',
                         calls.b_transposed ? 'T' : 'N');
+  if (calls.length > 0) text += fmt::format(" {} x {}", calls.length, calls.head_dim);
   return text + " " + type;
 }
 
@@ -21,6 +22,7 @@ OrderedJson kernel_calls_json(const KernelCalls& calls) {
     json["m"] = calls.m, json["n"] = calls.n, json["k"] = calls.k;
     json["a_transposed"] = calls.a_transposed, json["b_transposed"] = calls.b_transposed;
   }
+  if (calls.length > 0) json["length"] = calls.length, json["head_dim"] = calls.head_dim;
   json["calls"] = calls.calls;
   json["flops"] = calls.flops;
   json["bytes"] = calls.bytes;

@@ -8,12 +8,12 @@
 
 namespace hawser::train {
 
-/// For example "matmul 256 x 2304 x 768 NT bf16" (m, n, k; N or T: op(a) and op(b) are plain or transposed)
-/// or "adamw fp32".
+/// For example "matmul 256 x 2304 x 768 NT bf16" (m, n, k; N or T: op(a) and op(b) are plain or transposed),
+/// "attention_forward 1024 x 64 bf16" (keys, elements of a head) or "adamw fp32".
 std::string kernel_label(const KernelCalls& calls);
 
-/// {"kernel", "type", "m", "n", "k", "a_transposed", "b_transposed" (these five for products), "calls",
-/// "flops", "bytes"}.
+/// {"kernel", "type", "m", "n", "k", "a_transposed", "b_transposed" (these five for products), "length",
+/// "head_dim" (these two for attention), "calls", "flops", "bytes"}.
 OrderedJson kernel_calls_json(const KernelCalls& calls);
 
 /// One line for each class, in order of bytes, and their sum.

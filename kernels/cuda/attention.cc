@@ -11,32 +11,7 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 bool is_empty(const AttentionShape& s) { return s.batch <= 0 || s.heads <= 0 || s.head_dim <= 0; }
-
-/// True if the results have the library's form: the operands' type, new memory, and rows with the stride of
-/// the operands' rows.
-bool is_plain(const AttentionForward& a) { return !a.merge && !a.f32_out; }
-bool is_plain(const AttentionBackward& a) {
-  return !a.accumulate_q && !a.accumulate_kv && !a.f32_out &&
-         (a.dq_stride == 0 || a.dq_stride == a.s.q_stride) &&
-         (a.dkv_stride == 0 || a.dkv_stride == a.s.kv_stride);
-}
-
-/// Bytes of workspace for the library. They depend only on sizes, because memory plans are made without
-/// knowing whether there is a library or whether the batch has documents.
-int64_t library_bytes(const AttentionShape& s, bool backward) {
-  AttentionShape some = s;
-  static constexpr int32_t kSomeDocuments = 0;
-  some.kv_begin = nullptr;
-  SdpaShape shape;
-  if (!sdpa_shape(some, backward, &shape)) return 0;
-  const int64_t whole = sdpa_workspace(shape).bytes();
-  some.kv_begin = &kSomeDocuments;
-  some.documents = s.batch * s.seq_q;
-  return sdpa_shape(some, backward, &shape) ? larger(whole, sdpa_workspace(shape).bytes()) : whole;
-}
 
 bool is_aligned(std::initializer_list<const void*> pointers) {
   constexpr uintptr_t kBytes = 16;
@@ -90,14 +65,6 @@ struct ByLibrary {
 };
 
 }  // namespace
-
-int64_t attention_forward_workspace_bytes(const AttentionForward& args, int32_t) {
-  return is_plain(args) ? library_bytes(args.s, false) : 0;
-}
-
-int64_t attention_backward_workspace_bytes(const AttentionBackward& args, int32_t) {
-  return larger(is_plain(args) ? library_bytes(args.s, true) : 0, tiled_backward_bytes(args.s));
-}
 
 void attention_forward(const AttentionForward& args, Stream& stream) {
   CudaStream& cuda = cuda_stream(stream);

@@ -9,8 +9,7 @@
 namespace hawser::kernels::cuda {
 
 void attention_forward_tiled(const AttentionForward& args, CudaStream& stream);
-/// Needs tiled_backward_bytes of workspace.
+/// Needs tiled_backward_bytes of workspace (sizes/workspace_bytes.h).
 void attention_backward_tiled(const AttentionBackward& args, CudaStream& stream);
-int64_t tiled_backward_bytes(const AttentionShape& shape);
 
 }  // namespace hawser::kernels::cuda

@@ -239,10 +239,6 @@ void run(const AttentionBackward& args, CudaStream& stream) {
 
 }  // namespace
 
-int64_t tiled_backward_bytes(const AttentionShape& s) {
-  return s.batch * s.heads * s.seq_q * static_cast<int64_t>(sizeof(float));
-}
-
 void attention_backward_tiled(const AttentionBackward& args, CudaStream& stream) {
   for_head_size(stream, "attention_backward", args.s.larger_dim(), [&](auto size) {
     for_type(args.s.type,

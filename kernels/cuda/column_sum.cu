@@ -9,18 +9,6 @@ namespace hawser::kernels::cuda {
 namespace {
 
 constexpr int kWarps = 8, kColumns = kWarpLanes * kWide;
-constexpr int64_t kFewestRows = 32, kMostParts = 1024;
-
-/// Length and number of ranges of rows; both depend only on the number of rows.
-struct Runs {
-  int64_t rows, parts;
-};
-
-Runs runs_of(int64_t rows) {
-  const int64_t each = blocks_for(rows, kMostParts);
-  const int64_t run = each > kFewestRows ? each : kFewestRows;
-  return {run, blocks_for(rows, run)};
-}
 
 template <class T>
 __global__ void __launch_bounds__(kWarps* kWarpLanes)
@@ -42,10 +30,6 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes)
 }
 
 }  // namespace
-
-int64_t column_sum_workspace_bytes(const ColumnSum& args, int32_t) {
-  return runs_of(args.rows).parts * args.n * static_cast<int64_t>(sizeof(float));
-}
 
 void column_sum(const ColumnSum& args, Stream& stream) {
   CudaStream& cuda = cuda_stream(stream);

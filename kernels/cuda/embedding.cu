@@ -223,10 +223,6 @@ void embedding_forward(const EmbeddingForward& args, Stream& stream) {
   });
 }
 
-int64_t embedding_backward_workspace_bytes(const EmbeddingBackward& args, int32_t) {
-  return args.distinct ? 0 : (args.table_rows + 1 + args.rows) * static_cast<int64_t>(sizeof(int32_t));
-}
-
 void embedding_backward(const EmbeddingBackward& args, Stream& stream) {
   CudaStream& cuda = cuda_stream(stream);
   if (args.d <= 0 || args.table_rows <= 0) return;

@@ -86,6 +86,4 @@ void grouped_matmul(const GroupedMatmul& args, Stream& stream) {
   }
 }
 
-int64_t grouped_matmul_workspace_bytes(const GroupedMatmul&, int32_t) { return 0; }
-
 }  // namespace hawser::kernels::cuda

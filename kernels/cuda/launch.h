@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/cuda_stream.h"
+#include "kernels/cuda/sizes/row_parts.h"
 
 namespace hawser::kernels::cuda {
 
@@ -33,10 +34,6 @@ void launch(CudaStream& stream, const char* operation, const LaunchShape& shape,
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream.handle;
   stream.succeeded(cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...), operation);
-}
-
-constexpr int64_t blocks_for(int64_t items, int64_t items_per_block) {
-  return (items + items_per_block - 1) / items_per_block;
 }
 
 /// Returns a one-dimensional grid.

@@ -9,23 +9,6 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-constexpr int64_t kAlignment = 256, kMostLibraryBytes = int64_t{32} << 20, kCopiesOfC = 16;
-
-int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-/// Describes the column sums for a bias gradient: over the same rows as the product, and in its workspace,
-/// which is free by then.
-ColumnSum bias_sums(const Matmul& m) {
-  ColumnSum s;
-  s.dbias = m.bias_gradient;
-  s.dy = m.a;
-  s.type = m.a_type;
-  s.rows = m.k, s.n = m.m, s.stride = m.lda;
-  s.accumulate = m.accumulate;
-  s.workspace = m.workspace;
-  return s;
-}
-
 /// Returns the product that is passed to the library. The library can add to c, but not to a bias gradient,
 /// which therefore is first written to the workspace.
 Matmul for_library(const Matmul& args) {
@@ -68,31 +51,6 @@ void in_parts(const Matmul& args, CudaStream& stream) {
 }
 
 }  // namespace
-
-MatmulWorkspace matmul_workspace(const Matmul& args) {
-  MatmulWorkspace w;
-  if (args.m <= 0 || args.n <= 0 || args.k <= 0) return w;
-  const int64_t bf16_bytes = dtype_bytes(DType::kBf16);
-  if (product_type(args) == DType::kBf16 && args.a_type == DType::kF32)
-    w.a_bytes = aligned(args.m * args.k * bf16_bytes);
-  if (product_type(args) == DType::kBf16 && args.b_type == DType::kF32)
-    w.b_bytes = aligned(args.k * args.n * bf16_bytes);
-  // cuBLASLt can only add a bias of the result's type.
-  if (args.c_type == DType::kBf16 && args.bias_type == DType::kF32)
-    w.bias_bytes = aligned(args.n * bf16_bytes);
-  if (args.bias_gradient != nullptr) w.bias_bytes = aligned(args.m * dtype_bytes(DType::kF32));
-  // Partial sums of a split k: a few copies of c in fp32, but no more than the library would use by itself.
-  const int64_t copies = aligned(kCopiesOfC * args.m * args.n * dtype_bytes(DType::kF32));
-  w.library_bytes = copies < kMostLibraryBytes ? copies : kMostLibraryBytes;
-  return w;
-}
-
-int64_t matmul_workspace_bytes(const Matmul& args, int32_t workers) {
-  const int64_t product = matmul_workspace(args).bytes();
-  if (args.bias_gradient == nullptr) return product;
-  const int64_t sums = column_sum_workspace_bytes(bias_sums(args), workers);
-  return product > sums ? product : sums;
-}
 
 void matmul(const Matmul& args, Stream& stream) {
   CudaStream& cuda = cuda_stream(stream);

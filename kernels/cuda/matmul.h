@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/sizes/matmul_workspace.h"
 #include "kernels/include/matmul.h"
 
 namespace hawser::kernels::cuda {
@@ -16,17 +17,5 @@ void round_operand(void* out, const float* in, int64_t rows, int64_t columns, in
 
 /// Fills an array of f32 or bf16 with numbers in [-1, 1), for operands of a product that is timed.
 void fill_random(void* out, DType type, int64_t elements, CudaStream& stream);
-
-/// The division of args.workspace: rounded operands, a rounded bias or a bias gradient to be added, then the
-/// part for cuBLASLt. It depends only on sizes and types.
-struct MatmulWorkspace {
-  int64_t a_bytes = 0, b_bytes = 0;  ///< bytes of a bf16 copy; 0 if the operand is used as it is
-  int64_t bias_bytes = 0;            ///< bytes of a bf16 copy of the bias, or of a bias gradient
-  int64_t library_bytes = 0;
-  int64_t bias_at() const { return a_bytes + b_bytes; }
-  int64_t library_at() const { return bias_at() + bias_bytes; }
-  int64_t bytes() const { return library_at() + library_bytes; }
-};
-MatmulWorkspace matmul_workspace(const Matmul& args);
 
 }  // namespace hawser::kernels::cuda

@@ -8,24 +8,6 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-constexpr int64_t kPartialElements = int64_t{1} << 20, kFewestParts = 256, kMostParts = 1024;
-
-/// How rows (of all groups) are divided among teams.
-struct Shares {
-  int64_t rows_each, parts;
-};
-
-/// 256 blocks if a warp processes a row and for rows of more than 2048 elements, otherwise 512. All of them
-/// run at once on GPUs with at least 128 multiprocessors, each of which can run two or four of these blocks.
-/// With a few more blocks, most multiprocessors would wait for the few that run one block more.
-Shares shares_of(const NormBackward& a) {
-  const int64_t rows = a.rows * a.groups;
-  int64_t parts = kMostParts;
-  while (parts > kFewestParts && parts * a.d > kPartialElements) parts /= 2;
-  const int64_t rows_each = rows > 0 ? blocks_for(rows, parts) : 1;
-  return {rows_each, blocks_for(rows, rows_each)};
-}
-
 struct Shared {
   WarpValues sums[2];
 };
@@ -151,10 +133,6 @@ bool reads_wide(const NormBackward& a) {
 }
 
 }  // namespace
-
-int64_t norm_backward_workspace_bytes(const NormBackward& args, int32_t) {
-  return 2 * shares_of(args).parts * args.d * static_cast<int64_t>(sizeof(float));
-}
 
 void norm_backward(const NormBackward& args, Stream& stream) {
   CudaStream& cuda = cuda_stream(stream);

@@ -4,23 +4,9 @@
 #pragma once
 
 #include "kernels/cuda/cuda_stream.h"
-#include "kernels/include/attention.h"
+#include "kernels/cuda/sizes/sdpa_shape.h"
 
 namespace hawser::kernels::cuda {
-
-/// Everything that determines a plan. The operands are bf16, the mask is causal, and there are seq queries
-/// and seq keys of head_dim elements; values and results have value_dim. Strides are elements between rows.
-struct SdpaShape {
-  int64_t batch = 0, seq = 0, heads = 0, kv_heads = 0, head_dim = 0, value_dim = 0;
-  int64_t q_stride = 0, kv_stride = 0, o_stride = 0, window = 0;
-  /// 0: every row of the batch is one document; otherwise the maximum number of documents, a power of two
-  int64_t documents = 0;
-  float scale = 1.0f;
-  bool backward = false;
-
-  bool operator==(const SdpaShape&) const = default;
-  int64_t rows() const { return batch * seq; }
-};
 
 /// Documents as ragged tensors, in device memory: the start of each document in elements of the tensor
 /// (documents + 1 entries; those after the last document point after the last row), and its number of rows
@@ -63,17 +49,6 @@ class Sdpa {
   /// Queues the call. Errors are stored in the stream. Only valid after offers() returned true.
   virtual void run(const SdpaShape& shape, const SdpaTensors& tensors, CudaStream& stream) = 0;
 };
-
-/// Returns the library's shape for a problem, or false if its sizes cannot be passed to a library.
-bool sdpa_shape(const AttentionShape& s, bool backward, SdpaShape* out);
-
-/// The division of the problem's workspace: the table of documents and their statistics (only with
-/// documents), then the library's part.
-struct SdpaWorkspace {
-  int64_t table_bytes = 0, stats_bytes = 0, library_bytes = 0;
-  int64_t bytes() const { return table_bytes + stats_bytes + library_bytes; }
-};
-SdpaWorkspace sdpa_workspace(const SdpaShape& shape);
 
 /// Fills `table`, in `memory` (of SdpaWorkspace::table_bytes), from the start of each query's document.
 void fill_document_table(const SdpaShape& shape, const int32_t* kv_begin, void* memory, DocumentTable* table,

@@ -7,10 +7,6 @@ namespace hawser::kernels::cuda {
 
 namespace {
 
-/// Alignment of workspaces: cublasLtMatmul needs a multiple of 256 bytes, and the caller guarantees a
-/// multiple of 64.
-constexpr uintptr_t kWorkspaceAlignment = 256, kGivenAlignment = 64;
-
 template <class Args>
 void align_workspace(Args& args) {
   if constexpr (requires { args.workspace = static_cast<void*>(nullptr); }) {
@@ -32,23 +28,10 @@ struct InContext<kKernel> {
   }
 };
 
-/// Returns the bytes of a kernel's workspace, including the padding for its alignment.
-template <auto kBytes>
-struct Workspace;
-template <class Args, int64_t (*kBytes)(const Args&, int32_t)>
-struct Workspace<kBytes> {
-  static int64_t bytes(const Args& args, int32_t num_workers) {
-    const int64_t own = kBytes(args, num_workers);
-    return own > 0 ? own + static_cast<int64_t>(kWorkspaceAlignment - kGivenAlignment) : 0;
-  }
-};
-
 }  // namespace
 
 const KernelTable& cuda_kernels() {
-  static constexpr Suited kSuited = {
-      .narrow_logits = true, .epilogues = true, .logit_bytes = int64_t{1} << 30, .logit_rows = 8192};
-  static constexpr KernelTable kTable = {
+  static constexpr KernelTable kTable = with_sizes({
       .name = "cuda",
 #define HWS_ENTRY(name, Args) .name = InContext<name>::run,
       HWS_EACH_KERNEL(HWS_ENTRY)
@@ -56,15 +39,15 @@ const KernelTable& cuda_kernels() {
           .prepare_matmul = InContext<prepare_matmul>::run,
       .prepare_attention_forward = InContext<prepare_attention_forward>::run,
       .prepare_attention_backward = InContext<prepare_attention_backward>::run,
-      .matmul_workspace_bytes = Workspace<matmul_workspace_bytes>::bytes,
-      .norm_backward_workspace_bytes = Workspace<norm_backward_workspace_bytes>::bytes,
-      .attention_forward_workspace_bytes = Workspace<attention_forward_workspace_bytes>::bytes,
-      .attention_backward_workspace_bytes = Workspace<attention_backward_workspace_bytes>::bytes,
-      .column_sum_workspace_bytes = Workspace<column_sum_workspace_bytes>::bytes,
-      .embedding_backward_workspace_bytes = Workspace<embedding_backward_workspace_bytes>::bytes,
-      .grouped_matmul_workspace_bytes = Workspace<grouped_matmul_workspace_bytes>::bytes,
-      .suited = &kSuited,
-  };
+      .matmul_workspace_bytes = nullptr,
+      .norm_backward_workspace_bytes = nullptr,
+      .attention_forward_workspace_bytes = nullptr,
+      .attention_backward_workspace_bytes = nullptr,
+      .column_sum_workspace_bytes = nullptr,
+      .embedding_backward_workspace_bytes = nullptr,
+      .grouped_matmul_workspace_bytes = nullptr,
+      .suited = nullptr,
+  });
   return kTable;
 }
 

@@ -152,6 +152,26 @@ static void plan(void) {
   CHECK(out == NULL);
 }
 
+/* A plan for GPUs that are not here, and what is wrong with a cluster, all at once. */
+static void plan_on(void) {
+  hws_config* config = tiny_config();
+  hws_plan* made = NULL;
+  hws_buffer* out = NULL;
+  CHECK_OK(hws_plan_create_on(config, "h100-80", 1e9, &made));
+  CHECK_OK(hws_plan_report(made, HWS_FORMAT_JSON, &out));
+  const char* json = check_text(out);
+  CHECK(strstr(json, "\"foretold\"") != NULL && strstr(json, "\"days\"") != NULL);
+  CHECK_OK(hws_plan_report(made, HWS_FORMAT_TEXT, &out));
+  CHECK(strstr(check_text(out), "MFU") != NULL);
+  hws_plan_destroy(made);
+  CHECK_ERROR(hws_plan_create_on(config, "h100", 0, &made), HWS_NOT_FOUND, "h100-80");
+  CHECK(made == NULL);
+  CHECK_ERROR(hws_plan_create_on(config, "{\"name\": 3}", 0, &made), HWS_INVALID_ARGUMENT,
+              "/device: is missing");
+  CHECK_ERROR(hws_plan_create_on(config, "{\"name\": 3}", 0, &made), HWS_INVALID_ARGUMENT, "/name: is");
+  hws_config_destroy(config);
+}
+
 int main(void) {
   check_begin();
   parse_and_serialize();
@@ -161,5 +181,6 @@ int main(void) {
   validate();
   presets_and_schema();
   plan();
+  plan_on();
   return check_end();
 }

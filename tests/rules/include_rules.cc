@@ -14,29 +14,15 @@ struct Layer {
   int height;
 };
 
-constexpr std::array kLayers = {Layer{"kernels", 0},
-                                Layer{"engine/base", 0},
-                                Layer{"engine/device", 1},
-                                Layer{"engine/comm", 2},
-                                Layer{"engine/mesh", 2},
-                                Layer{"engine/nn", 3},
-                                Layer{"engine/plan", 3},
-                                Layer{"engine/data", 3},
-                                Layer{"engine/text", 3},
-                                Layer{"engine/optim", 4},
-                                Layer{"engine/parallel", 4},
-                                Layer{"engine/config", 5},
-                                Layer{"engine/execute", 6},
-                                Layer{"engine/checkpoint", 6},
-                                Layer{"engine/assembly", 7},
-                                Layer{"engine/ranks", 8},
-                                Layer{"engine/prepare", 8},
-                                Layer{"engine/state", 9},
-                                Layer{"engine/save", 10},
-                                Layer{"engine/report", 11},
-                                Layer{"engine/run", 12},
-                                Layer{"engine/proof", 13},
-                                Layer{"capi", 14}};
+constexpr std::array kLayers = {
+    Layer{"kernels", 0},         Layer{"engine/base", 0},     Layer{"engine/device", 1},
+    Layer{"engine/comm", 2},     Layer{"engine/mesh", 2},     Layer{"engine/nn", 3},
+    Layer{"engine/plan", 3},     Layer{"engine/data", 3},     Layer{"engine/text", 3},
+    Layer{"engine/optim", 4},    Layer{"engine/parallel", 4}, Layer{"engine/config", 5},
+    Layer{"engine/cluster", 6},  Layer{"engine/execute", 6},  Layer{"engine/checkpoint", 6},
+    Layer{"engine/assembly", 7}, Layer{"engine/ranks", 8},    Layer{"engine/prepare", 8},
+    Layer{"engine/state", 9},    Layer{"engine/save", 10},    Layer{"engine/report", 11},
+    Layer{"engine/run", 12},     Layer{"engine/proof", 13},   Layer{"capi", 14}};
 
 using Edge = std::pair<std::string_view, std::string_view>;
 constexpr std::array kSideways = {Edge{"kernels", "engine/base"}, Edge{"engine/comm", "engine/mesh"},

@@ -43,6 +43,9 @@ std::string name_of(const ordered_json& row) {
         format_text(" %lld x %lld x %lld %c%c", row.at("m").get<long long>(), row.at("n").get<long long>(),
                     row.at("k").get<long long>(), letter("a_transposed"), letter("b_transposed"));
   }
+  if (row.contains("length"))
+    name +=
+        format_text(" %lld x %lld", row.at("length").get<long long>(), row.at("head_dim").get<long long>());
   return name + (row.at("type") == "F32" ? " fp32" : row.at("type") == "BF16" ? " bf16" : " fp16");
 }
 

@@ -127,9 +127,9 @@ class Config(Handle):
         ConfigInvalid."""
         return Config._of(_native.hws_config_fit_ranks(self._open, ranks))
 
-    def plan(self) -> Plan:
-        """Returns the schedule and memory of the config."""
-        return Plan(self)
+    def plan(self, cluster: str | None = None, tokens: float = 0) -> Plan:
+        """Returns the schedule and memory of the config. `cluster`: see Plan."""
+        return Plan(self, cluster, tokens)
 
     def to_json(self, resolved: bool = False) -> str:
         """Returns the fields that were set, or with `resolved` every field, with defaults, presets and rules
@@ -155,13 +155,21 @@ class Config(Handle):
 
 
 class Plan(Handle):
-    """The exact schedule and memory of a config, computed without allocating a tensor. The mesh may be of any size."""
+    """The exact schedule and memory of a config, computed without allocating a tensor. The mesh may be of any size.
+
+    `cluster`: the text of a cluster file, or the name of one in the library ("a100-80", "h100-80", "h200-141"). The plan
+    is then of devices that need not be here, and its report foretells how long a step takes and, with `tokens`, how many
+    days a run does. Raises InvalidArgument, with all problems of the cluster, or NotFound."""
 
     _destroy = staticmethod(_native.hws_plan_destroy)
 
-    def __init__(self, config: Config | Mapping[str, Any] | str | os.PathLike[str]):
+    def __init__(self, config: Config | Mapping[str, Any] | str | os.PathLike[str], cluster: str | None = None,
+                 tokens: float = 0):
         made = as_config(config)
-        self._own(_native.hws_plan_create(made._open))
+        if cluster is None:
+            self._own(_native.hws_plan_create(made._open))
+        else:
+            self._own(_native.hws_plan_create_on(made._open, cluster, tokens))
 
     def report(self) -> dict[str, Any]:
         """Returns memory by category, instructions, FLOPs, whether the run fits this machine, and more."""

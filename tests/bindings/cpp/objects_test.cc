@@ -65,6 +65,8 @@ TEST(CppConfig, ReadsChangesAndExplains) {
   EXPECT_NE(Config::presets().find("gpt2-124m"), std::string::npos);
   EXPECT_NE(Config::schema().find("$schema"), std::string::npos);
   EXPECT_NE(hawser::Plan(config).report(hawser::Format::kJson).find("total_bytes"), std::string::npos);
+  EXPECT_NE(hawser::Plan(config, "h100-80", 1e9).report().find("GPU-hours"), std::string::npos);
+  EXPECT_THROW(hawser::Plan(config, "h100"), hawser::NotFound);
   const Config two = config.fit_ranks(2);
   EXPECT_NE(two.prove_layout(1).find(R"("equal":true)"), std::string::npos);
 }

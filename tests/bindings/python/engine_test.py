@@ -39,6 +39,11 @@ def test_a_config_comes_from_a_dict_json_a_path_a_preset_and_a_copy(tmp_path):
 def test_plans_and_proofs():
     plan = hawser.Config(tiny_config()).plan()
     assert plan.report()["fits"] and "memory" in str(plan).lower()
+    there = hawser.Config(tiny_config()).plan("h100-80", tokens=1e9)
+    foretold = there.report()["foretold"]
+    assert foretold["seconds"] > 0 and foretold["run"]["days"] > 0 and "MFU" in str(there)
+    with pytest.raises(hawser.InvalidArgument, match="/device: is missing"):
+        hawser.Plan(tiny_config(), '{"name": "mine"}')
     config = hawser.Config(tiny_config(mesh={"dp_replicate": 2}, batch={"micro_batch": 2}))
     assert config.prove(2)["equal"] is True
     assert config.fit_ranks(1)["/batch/micro_batch"] * config.fit_ranks(1)["/batch/grad_accum_steps"] == 4

@@ -338,6 +338,30 @@ extern "C" {
     pub fn hws_plan_create(config: *const hws_config, out: *mut *mut hws_plan) -> hws_status;
 }
 extern "C" {
+    #[doc = " The plan of a config on devices that need not be here, and how long a step takes there. `cluster`: the"]
+    #[doc = " text of a cluster file (engine/cluster/README.md), or the name of one in the library: \"a100-80\", \"h100-80\","]
+    #[doc = " \"h200-141\". A config that names no /device gets the cluster's. tokens: of a whole run, whose days are"]
+    #[doc = " foretold; 0: none. No device is opened, and the answer is the same on every machine."]
+    #[doc = ""]
+    #[doc = " The report has, instead of instructions and slots, \"foretold\": {\"cluster\",\"seconds\",\"tokens_per_second\","]
+    #[doc = " \"mfu\",\"bubble_share\",\"mean_seconds\": {\"computing\",\"exposed\": {group: seconds},\"copies\",\"bubble\"},\"stages\":"]
+    #[doc = " [{\"stage\",\"device_bytes\",\"free_bytes\",\"memory\",\"seconds\"}],\"sent\": [{\"group\",\"operation\",\"hop\",\"bytes\":"]
+    #[doc = " {level: bytes}}],\"run\": {\"tokens\",\"steps\",\"days\",\"device_hours\"},\"not_modelled\": [...],\"bounds\"}."]
+    #[doc = " `exposed` are seconds in which a stage waits for data that is on its way; the seconds of a stage add up to"]
+    #[doc = " the step's. `sent` is by a rank of the first stage. Workspaces of a GPU's libraries are upper bounds; bytes"]
+    #[doc = " are exact only for devices that are here."]
+    #[doc = ""]
+    #[doc = " Errors: HWS_INVALID_ARGUMENT for a cluster with fields that are missing, unknown or out of range, all of"]
+    #[doc = " them named, with {\"problems\": [{\"pointer\",\"message\",\"fix\"}]} as details, and for `tokens` below 0;"]
+    #[doc = " HWS_NOT_FOUND for an unknown name; those of hws_plan_create."]
+    pub fn hws_plan_create_on(
+        config: *const hws_config,
+        cluster: *const ::core::ffi::c_char,
+        tokens: f64,
+        out: *mut *mut hws_plan,
+    ) -> hws_status;
+}
+extern "C" {
     #[doc = " HWS_FORMAT_TEXT: the list of instructions, memory by category, and the calls of kernels in a step."]
     #[doc = " HWS_FORMAT_JSON: the same as {\"instructions\":[...],\"memory\":{category: bytes},\"work\":[...],\"total_bytes\","]
     #[doc = " \"parameters\",\"flops_per_token\",\"ranks\",\"strategy\",\"transport_bytes\",\"fits\",\"hugging_face\",...}. work is a"]
@@ -1460,9 +1484,10 @@ extern "C" {
     #[doc = " \"communication\": {\"calls\", \"seconds\", \"bytes\"}, \"exchanges\": the same within blocks (pairs of dualpipev"]
     #[doc = " computed during \"beside_seconds\" of them), \"kernels\": [{\"kernel\", \"type\", \"calls\", \"seconds\", \"flops\","]
     #[doc = " \"bytes\"}]}]}, slowest kernel first. A matmul, also a fused one such as \"matmul_gelu\", has a row for each"]
-    #[doc = " shape (\"m\", \"n\", \"k\", \"a_transposed\", \"b_transposed\"). flops are those of matrix products and attention;"]
-    #[doc = " bytes those of operands, each read or written once. HWS_FORMAT_TEXT: the same as a table. Errors:"]
-    #[doc = " HWS_FAILED_PRECONDITION if no step was recorded."]
+    #[doc = " shape (\"m\", \"n\", \"k\", \"a_transposed\", \"b_transposed\"), attention one for each number of keys and size of a"]
+    #[doc = " head (\"length\", \"head_dim\"). flops are those of matrix products and attention; bytes those of operands,"]
+    #[doc = " each read or written once. HWS_FORMAT_TEXT: the same as a table. Errors: HWS_FAILED_PRECONDITION if no"]
+    #[doc = " step was recorded."]
     pub fn hws_engine_profile(
         engine: *const hws_engine,
         format: i32,

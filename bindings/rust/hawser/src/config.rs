@@ -206,6 +206,17 @@ impl Plan {
             .map(Self)
     }
 
+    /// Computes the plan of a config on devices that need not be here, and foretells how long a step takes
+    /// there. `cluster`: the text of a cluster file, or the name of one in the library, such as "h100-80".
+    /// `tokens`: of a whole run, whose days are foretold; 0: none.
+    pub fn new_on(config: &Config, cluster: &str, tokens: f64) -> Result<Self> {
+        let cluster = c_string("cluster", cluster)?;
+        Handle::make(sys::hws_plan_destroy, |out| unsafe {
+            sys::hws_plan_create_on(config.raw(), cluster.as_ptr(), tokens, out)
+        })
+        .map(Self)
+    }
+
     /// Returns the list of instructions, and memory by category, as text for people.
     pub fn text(&self) -> Result<String> {
         text(|out| unsafe { sys::hws_plan_report(self.0.get(), sys::HWS_FORMAT_TEXT, out) })

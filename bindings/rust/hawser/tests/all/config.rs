@@ -57,6 +57,10 @@ fn layouts_are_proven_and_fitted() {
     assert_eq!(Plan::new(&config).unwrap().report().unwrap().ranks, 2);
     let alone = config.fit_ranks(1).unwrap();
     assert_eq!(Plan::new(&alone).unwrap().report().unwrap().ranks, 1);
+    let there = Plan::new_on(&alone, "h100-80", 1e9).unwrap();
+    assert!(there.report().unwrap().others["foretold"]["run"]["days"].as_f64().unwrap() > 0.0);
+    assert!(there.text().unwrap().contains("MFU"));
+    assert_eq!(Plan::new_on(&alone, "h100", 0.0).err().unwrap().code(), Code::NotFound);
     assert_eq!(config.fit_ranks(3).map(|_| ()).unwrap_err().code(), Code::ConfigInvalid);
 }
 

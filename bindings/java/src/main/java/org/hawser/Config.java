@@ -160,6 +160,16 @@ public final class Config extends NativeObject implements AutoCloseable {
     return new Plan(Native.hws_plan_create(this));
   }
 
+  /**
+   * Computes the plan on devices that need not be here, and foretells how long a step takes there.
+   *
+   * @param cluster the text of a cluster file, or the name of one in the library, such as "h100-80"
+   * @param tokens of a whole run, whose days are foretold; 0: none
+   */
+  public Plan planOn(String cluster, double tokens) {
+    return new Plan(Native.hws_plan_create_on(this, cluster, tokens));
+  }
+
   /** Returns the fields that were set, as JSON. Parsing the JSON gives an equal config. */
   public String toJson() {
     return Text.of(Native.hws_config_serialize(this, JSON));

@@ -46,6 +46,12 @@ class StateTest {
         assertTrue(four.prove(1).contains("\"equal\":true"), four.prove(1));
       }
     }
+    try (Config config = Config.parse(Tiny.JSON);
+        Plan there = config.planOn("h100-80", 1e9)) {
+      assertTrue(there.toJson().contains("\"foretold\""));
+      assertTrue(there.toText().contains("GPU-hours"));
+      assertThrows(HawserException.NotFound.class, () -> config.planOn("h100", 0));
+    }
     assertTrue(Config.presets().contains("gpt2-124m"));
     Config.preset("gpt2-124m").close();
     assertTrue(Config.schema().contains("$schema"));

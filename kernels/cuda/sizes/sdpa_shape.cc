@@ -1,12 +1,10 @@
 // Decides which cases of attention a library can compute, and plans the memory that they need.
-#include "kernels/cuda/sdpa.h"
+#include "kernels/cuda/sizes/sdpa_shape.h"
+
+#include "kernels/cuda/sizes/aligned.h"
 
 namespace hawser::kernels::cuda {
 namespace {
-
-constexpr int64_t kBytes = 256;  // alignment of every part of the workspace
-
-int64_t aligned(int64_t bytes) { return (bytes + kBytes - 1) / kBytes * kBytes; }
 
 /// Rounds up to a power of two, so that there are few shapes and plans, however many documents a batch has.
 int64_t power_of_two_from(int64_t n) {

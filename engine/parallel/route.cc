@@ -1,0 +1,172 @@
+#include "engine/parallel/route.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+
+namespace hawser::parallel {
+namespace {
+
+using comm::Operation;
+
+/// The innermost level whose block both ranks share.
+size_t level_between(int64_t a, int64_t b, const Topology& topology) {
+  size_t level = 0;
+  while (level < topology.blocks.size() && a / topology.blocks[level] != b / topology.blocks[level]) ++level;
+  return level;
+}
+
+/// True if `a` sends more than `b` over the outermost level at which they differ.
+bool farther(const LevelBytes& a, const LevelBytes& b) {
+  return std::lexicographical_compare(b.rbegin(), b.rend(), a.rbegin(), a.rend());
+}
+
+/// Members that are divided into rows, each of which is a number: the others of the same row by level, for
+/// the member that has most far ones.
+template <typename RowOf>
+LevelBytes peers(std::span<const int64_t> members, const Topology& topology, RowOf row_of) {
+  std::vector<std::map<std::pair<int64_t, int64_t>, int64_t>> counts(topology.levels());
+  const auto key = [&](size_t level, size_t i) {
+    const int64_t block = level < topology.blocks.size() ? members[i] / topology.blocks[level] : 0;
+    return std::pair{row_of(static_cast<int64_t>(i)), block};
+  };
+  for (size_t level = 0; level < counts.size(); ++level)
+    for (size_t i = 0; i < members.size(); ++i) ++counts[level][key(level, i)];
+  LevelBytes most{};
+  for (size_t i = 0; i < members.size(); ++i) {
+    LevelBytes own{};
+    int64_t inner = 1;  // the member itself
+    for (size_t level = 0; level < counts.size(); ++level)
+      own[level] = counts[level][key(level, i)] - std::exchange(inner, counts[level][key(level, i)]);
+    if (farther(own, most)) most = own;
+  }
+  return most;
+}
+
+int64_t sum(const LevelBytes& parts) { return std::accumulate(parts.begin(), parts.end(), int64_t{0}); }
+
+LevelBytes times(LevelBytes parts, int64_t factor) {
+  for (int64_t& part : parts) part *= factor;
+  return parts;
+}
+
+/// Messages of equal size to each other member.
+Hop to_each(HopKind kind, std::span<const int64_t> members, const Topology& topology) {
+  return {kind, peers(members, topology, [](int64_t) { return 0; })};
+}
+
+/// Addends: all-to-all, or inside sum groups and then across.
+std::vector<Hop> sum_hops(const Sent& sent, std::span<const int64_t> members, const Topology& topology) {
+  const auto n = static_cast<int64_t>(members.size());
+  const int64_t size = sent.sum_group;
+  if (size <= 1 || size >= n) return {to_each(HopKind::kInside, members, topology)};
+  const LevelBytes mates = peers(members, topology, [&](int64_t i) { return i / size; });
+  const LevelBytes seats = peers(members, topology, [&](int64_t i) { return i % size; });
+  return {{HopKind::kInside, times(mates, n / size)}, {HopKind::kAcross, seats}};
+}
+
+/// Shards around rings. A rank is the last of its block in one of as many rings as the block has members.
+Hop around_rings(std::span<const int64_t> members, const Topology& topology) {
+  std::vector<int64_t> smallest;  // by level: members of the smallest block; 0 if there is only one block
+  int64_t whole = 1;
+  for (const int64_t block : topology.blocks) {
+    std::map<int64_t, int64_t> counts;
+    for (const int64_t member : members) ++counts[member / block];
+    int64_t least = counts.size() > 1 ? counts.begin()->second : 0;
+    for (const auto& [number, count] : counts) least = std::min(least, count);
+    smallest.push_back(least);
+    if (least > 0) whole = std::lcm(whole, least);
+  }
+  Hop hop{HopKind::kGather, {}};
+  int64_t rest = whole;
+  for (size_t level = 0; level < topology.levels(); ++level) {
+    const bool leaves = level < smallest.size() && smallest[level] > 0;
+    const int64_t beyond = leaves ? whole / smallest[level] : 0;
+    hop.parts[level] = rest - beyond;
+    rest = beyond;
+  }
+  return hop;
+}
+
+Hop gather_hop(std::span<const int64_t> members, const Topology& topology) {
+  return topology.rings ? around_rings(members, topology) : to_each(HopKind::kGather, members, topology);
+}
+
+/// A message to the next member, around the ring of all.
+Hop to_the_next(std::span<const int64_t> members, const Topology& topology) {
+  size_t level = 0;
+  for (size_t i = 0; i < members.size(); ++i)
+    level = std::max(level, level_between(members[i], members[(i + 1) % members.size()], topology));
+  Hop hop;
+  hop.parts[level] = 1;
+  return hop;
+}
+
+int64_t parts_of(const std::vector<Hop>& hops) {
+  int64_t parts = 0;
+  for (const Hop& hop : hops) parts += sum(hop.parts);
+  return parts;
+}
+
+/// Half of the bytes are addends, the other half finished sums.
+std::vector<Hop> all_reduce_hops(const Sent& sent, std::span<const int64_t> members,
+                                 const Topology& topology) {
+  std::vector<Hop> hops = sum_hops(sent, members, topology);
+  Hop gather = gather_hop(members, topology);
+  const int64_t addends = parts_of(hops), finished = sum(gather.parts);
+  for (Hop& hop : hops) hop.parts = times(hop.parts, finished);
+  gather.parts = times(gather.parts, addends);
+  hops.push_back(gather);
+  return hops;
+}
+
+}  // namespace
+
+const char* hop_kind_name(HopKind kind) {
+  static constexpr const char* kNames[] = {"inside", "across", "gather", "direct"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+Route route_of(const Sent& sent, std::span<const int64_t> members, const Topology& topology) {
+  Route route;
+  if (members.size() < 2) return route;
+  switch (sent.operation) {
+    case Operation::kReduceScatter:
+      route.hops = sum_hops(sent, members, topology);
+      break;
+    case Operation::kAllReduce:
+    case Operation::kAllReduceI64:
+      route.hops = all_reduce_hops(sent, members, topology);
+      break;
+    case Operation::kAllGather:
+      route.hops = {gather_hop(members, topology)};
+      break;
+    case Operation::kSend:
+    case Operation::kRecv:
+      route.hops = {to_the_next(members, topology)};
+      break;
+    default:
+      route.hops = {to_each(HopKind::kDirect, members, topology)};
+  }
+  route.whole = std::max<int64_t>(1, parts_of(route.hops));
+  return route;
+}
+
+std::vector<LevelBytes> bytes_by_hop(const Route& route, int64_t bytes) {
+  std::vector<LevelBytes> split(route.hops.size());
+  const int64_t each = bytes / route.whole, left = bytes % route.whole;
+  int64_t rest = bytes;
+  int64_t* first = nullptr;
+  for (size_t h = 0; h < split.size(); ++h)
+    for (size_t level = 0; level < kMostLevels; ++level) {
+      const int64_t part = route.hops[h].parts[level];
+      split[h][level] = each * part + left * part / route.whole;
+      rest -= split[h][level];
+      if (first == nullptr && part > 0) first = &split[h][level];
+    }
+  if (first != nullptr) *first += rest;
+  return split;
+}
+
+}  // namespace hawser::parallel

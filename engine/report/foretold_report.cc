@@ -1,0 +1,266 @@
+#include "engine/report/foretold_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/assembly/assemble.h"
+#include "engine/assembly/memory_check.h"
+#include "engine/base/error.h"
+#include "engine/base/json.h"
+#include "engine/cluster/foretell.h"
+#include "engine/plan/step_work.h"
+#include "engine/ranks/described_device.h"
+#include "engine/report/kernel_calls_report.h"
+#include "engine/report/pipeline_report.h"
+
+namespace hawser::train {
+namespace {
+
+using cluster::ForetoldStep;
+using cluster::SentRow;
+using cluster::StageTimes;
+using parallel::TransferGroup;
+
+/// What the forecast leaves out. Every report says it.
+constexpr const char* kNotModelled[] = {
+    "kernels and transfers that slow each other down by sharing processors or memory; the arithmetic of sums "
+    "over ranks; work of the host between launches",
+    "links that several ranks share, congestion; the latency of a collective is the same for any number of "
+    "ranks; the hops of one collective follow each other",
+    "differences between the ranks of a stage: all are equally fast, and experts get as many rows as there "
+    "is "
+    "room for"};
+
+/// Memory that is exact only for devices that are here.
+constexpr const char* kBounds =
+    "workspaces of cuDNN and cuBLASLt are the plan's bounds; bytes are exact to the byte only for devices "
+    "that "
+    "are here";
+
+class ForetoldReport {
+ public:
+  ForetoldReport(const config::ConfigTree& config, std::string_view cluster_text, double tokens)
+      : cluster_(cluster::cluster_of(cluster_text)),
+        a_(assemble(on_described_device(config, cluster_))),
+        device_(described_device(cluster_, a_.config)),
+        model_(model_of(a_.config, device_.tile_rows())),
+        strategies_(strategies_of(a_.config)),
+        stages_(make_stage_plans(model_, a_.config, target(), false)),
+        tokens_(tokens) {
+    if (!(tokens >= 0) || !std::isfinite(tokens))
+      fail(Code::kInvalidArgument, "tokens is {}; it must be 0 (none) or the tokens of a run", tokens);
+    for (size_t s = 0; s < stages_.size(); ++s)
+      layouts_.emplace_back(model_.table(),
+                            layout_options(a_.config, strategies_, stages_[s].strategy,
+                                           strategies_.first_of_stage(static_cast<int64_t>(s)), false));
+    std::vector<cluster::StageProblem> problems;
+    for (size_t s = 0; s < stages_.size(); ++s)
+      problems.push_back({&stages_[s].train, &layouts_[s], &stages_[s].strategy});
+    step_ = cluster::foretell(cluster_, problems);
+    sent_ = cluster::sent_rows(cluster_, problems.front());
+  }
+
+  std::string json() const;
+  std::string text() const;
+
+ private:
+  Target target() const {
+    return described_target(device_, a_.config, choose_kernels(a_.config),
+                            choose_threads(a_.config, static_cast<int32_t>(ranks())));
+  }
+  int64_t ranks() const { return a_.config.mesh.world(); }
+  double tokens_of_step() const {
+    const config::BatchConfig& b = a_.config.batch;
+    return static_cast<double>(b.micro_batch * b.grad_accum_steps * b.sequence * a_.config.mesh.dp());
+  }
+  double tokens_per_second() const { return tokens_of_step() / step_.seconds; }
+  /// The model's FLOPs, without those that recomputation repeats, of the peak of all ranks.
+  double mfu() const {
+    return model_.flops_per_token(a_.config.batch.sequence) * tokens_per_second() /
+           (static_cast<double>(ranks()) * cluster_.device.peak(compute_type(a_.config)));
+  }
+  double steps() const { return std::ceil(tokens_ / tokens_of_step()); }
+  double days() const { return steps() * step_.seconds / 86400; }
+  double gpu_hours() const { return days() * 24 * static_cast<double>(ranks()); }
+  int64_t most_bytes() const {
+    int64_t most = 0;
+    for (const EnginePlans& plans : stages_) most = std::max(most, plans.device_bytes());
+    return most;
+  }
+  bool fits() const { return static_cast<double>(most_bytes()) <= cluster_.device.memory_bytes; }
+
+  OrderedJson stage_json(size_t s) const;
+  OrderedJson sent_json() const;
+  OrderedJson foretold_json() const;
+  std::string shares_text() const;
+  std::string stages_text() const;
+  std::string sent_text() const;
+
+  cluster::Cluster cluster_;
+  Assembly a_;
+  DeviceChoice device_;
+  nn::Model model_;
+  const parallel::Strategies strategies_;
+  std::vector<EnginePlans> stages_;
+  double tokens_;
+  std::vector<parallel::ShardLayout> layouts_;  // of the first rank of each stage
+  ForetoldStep step_;
+  std::vector<SentRow> sent_;  // by a rank of the first stage
+};
+
+OrderedJson exposed_json(const StageTimes& times) {
+  OrderedJson json = OrderedJson::object();
+  for (size_t g = 0; g < parallel::kTransferGroups; ++g)
+    if (times.exposed[g] > 0)
+      json[parallel::transfer_group_name(static_cast<TransferGroup>(g))] = times.exposed[g];
+  return json;
+}
+
+OrderedJson times_json(const StageTimes& times) {
+  return {{"computing", times.computing},
+          {"exposed", exposed_json(times)},
+          {"copies", times.copies},
+          {"bubble", times.bubble}};
+}
+
+/// Bytes of the arena at its peak, by category.
+OrderedJson memory_json(const EnginePlans& plans) {
+  OrderedJson memory;
+  for (size_t c = 0; c < plans.train.at_peak.size(); ++c)
+    memory[plan::category_name(static_cast<plan::Category>(c))] = plans.train.at_peak[c];
+  return memory;
+}
+
+OrderedJson ForetoldReport::stage_json(size_t s) const {
+  const EnginePlans& plans = stages_[s];
+  return {{"stage", s},
+          {"device_bytes", plans.device_bytes()},
+          {"free_bytes", cluster_.device.memory_bytes - static_cast<double>(plans.device_bytes())},
+          {"memory", memory_json(plans)},
+          {"seconds", times_json(step_.stages[s])}};
+}
+
+OrderedJson ForetoldReport::sent_json() const {
+  OrderedJson list = OrderedJson::array();
+  for (const SentRow& row : sent_) {
+    OrderedJson bytes;
+    for (size_t l = 0; l < cluster_.levels.size(); ++l) bytes[cluster_.levels[l].name] = row.bytes[l];
+    list.push_back({{"group", parallel::transfer_group_name(row.group)},
+                    {"operation", comm::operation_name(row.operation)},
+                    {"hop", parallel::hop_kind_name(row.hop)},
+                    {"bytes", std::move(bytes)}});
+  }
+  return list;
+}
+
+OrderedJson ForetoldReport::foretold_json() const {
+  OrderedJson json = {{"cluster", cluster_.name},
+                      {"seconds", step_.seconds},
+                      {"tokens_per_second", tokens_per_second()},
+                      {"mfu", mfu()},
+                      {"bubble_share", step_.mean().bubble / step_.seconds},
+                      {"mean_seconds", times_json(step_.mean())}};
+  for (size_t s = 0; s < stages_.size(); ++s) json["stages"].push_back(stage_json(s));
+  json["sent"] = sent_json();
+  if (tokens_ > 0)
+    json["run"] = {{"tokens", tokens_}, {"steps", steps()}, {"days", days()}, {"device_hours", gpu_hours()}};
+  for (const char* const line : kNotModelled) json["not_modelled"].push_back(line);
+  if (device_.kind == device::Kind::kCuda) json["bounds"] = kBounds;
+  return json;
+}
+
+std::string ForetoldReport::json() const {
+  const plan::Plan& first = stages_.front().train;
+  OrderedJson report = {{"name", first.name},
+                        {"device", kind_name(device_.kind)},
+                        {"ranks", ranks()},
+                        {"memory", memory_json(stages_.front())},
+                        {"total_bytes", stages_.front().device_bytes()},
+                        {"parameters", model_.table().count()},
+                        {"flops_per_token", model_.flops_per_token(a_.config.batch.sequence)},
+                        {"fits",
+                         {{"all_ranks", fits()},
+                          {"needed_bytes", most_bytes()},
+                          {"available_bytes", cluster_.device.memory_bytes}}},
+                        {"foretold", foretold_json()}};
+  for (const KernelCalls& calls : plan::step_work(first)) report["work"].push_back(kernel_calls_json(calls));
+  if (stages_.size() > 1) report["pipeline"] = pipeline_json(stages_);
+  return report.dump();
+}
+
+/// "computing 80.1 %, bubble 5.0 %, ...", the mean of all stages.
+std::string ForetoldReport::shares_text() const {
+  const StageTimes mean = step_.mean();
+  const auto share = [&](double seconds) { return 100 * seconds / step_.seconds; };
+  std::string text =
+      fmt::format("computing {:.1f} %, bubble {:.1f} %", share(mean.computing), share(mean.bubble));
+  for (size_t g = 0; g < parallel::kTransferGroups; ++g)
+    if (mean.exposed[g] > 0)
+      text += fmt::format(", {} {:.1f} %", parallel::transfer_group_name(static_cast<TransferGroup>(g)),
+                          share(mean.exposed[g]));
+  if (mean.copies > 0) text += fmt::format(", copies {:.1f} %", share(mean.copies));
+  return text;
+}
+
+std::string ForetoldReport::stages_text() const {
+  std::string text = fmt::format("{:>7} {:>12} {:>12} {:>12} {:>12} {:>12}\n", "stage", "bytes", "free",
+                                 "computing s", "exposed s", "bubble s");
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    const StageTimes& t = step_.stages[s];
+    const int64_t bytes = stages_[s].device_bytes();
+    const double free = cluster_.device.memory_bytes - static_cast<double>(bytes);
+    text += fmt::format("{:>7} {:>12} {:>12} {:>12.4f} {:>12.4f} {:>12.4f}\n", s, plan::bytes_text(bytes),
+                        free >= 0 ? plan::bytes_text(static_cast<int64_t>(free)) : "none", t.computing,
+                        t.exposed_in_all() + t.copies, t.bubble);
+  }
+  if (!fits())
+    text += fmt::format("it does not fit: a rank needs {}, and has {}\n", plan::bytes_text(most_bytes()),
+                        plan::bytes_text(static_cast<int64_t>(cluster_.device.memory_bytes)));
+  return text + "\n";
+}
+
+std::string ForetoldReport::sent_text() const {
+  if (sent_.empty()) return "";
+  std::string text =
+      fmt::format("sent by a rank{}, in GB\n  {:<12} {:<16} {:<8}",
+                  stages_.size() > 1 ? " of the first stage" : "", "group", "operation", "hop");
+  for (const cluster::NetworkLevel& level : cluster_.levels) text += fmt::format(" {:>12}", level.name);
+  text += "\n";
+  for (const SentRow& row : sent_) {
+    text += fmt::format("  {:<12} {:<16} {:<8}", parallel::transfer_group_name(row.group),
+                        comm::operation_name(row.operation), parallel::hop_kind_name(row.hop));
+    for (size_t l = 0; l < cluster_.levels.size(); ++l)
+      text += fmt::format(" {:>12.6f}", 1e-9 * static_cast<double>(row.bytes[l]));
+    text += "\n";
+  }
+  return text + "\n";
+}
+
+std::string ForetoldReport::text() const {
+  std::string text = ranks() == 1 ? fmt::format("1 rank of {}\n\n", cluster_.name)
+                                  : fmt::format("{} ranks ({}) of {}\n\n", ranks(),
+                                                degrees_text(a_.config.mesh), cluster_.name);
+  text += fmt::format("a step     {:.4f} s, {:.0f} tokens/s, MFU {:.1f} %\nof it      {}\n", step_.seconds,
+                      tokens_per_second(), 100 * mfu(), shares_text());
+  if (tokens_ > 0)
+    text += fmt::format("a run      {:.4g} tokens: {:.0f} steps, {:.2f} days, {:.0f} {}-hours\n", tokens_,
+                        steps(), days(), gpu_hours(), device_.kind == device::Kind::kCuda ? "GPU" : "rank");
+  text += "\n" + stages_text() + sent_text();
+  if (stages_.size() > 1) text += pipeline_text(stages_) + "What follows is of the first stage.\n\n";
+  text += plan::format_memory(stages_.front().train) + "\n";
+  text += work_text(plan::step_work(stages_.front().train)) + "\n";
+  for (const char* const line : kNotModelled) text += fmt::format("not modelled: {}\n", line);
+  if (device_.kind == device::Kind::kCuda) text += fmt::format("memory: {}\n", kBounds);
+  return text;
+}
+
+}  // namespace
+
+PlanTexts foretold_plan(const config::ConfigTree& config, std::string_view cluster, double tokens) {
+  const ForetoldReport report(config, cluster, tokens);
+  return {report.text(), report.json()};
+}
+
+}  // namespace hawser::train
