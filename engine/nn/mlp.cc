@@ -156,7 +156,7 @@ void Mlp::backward_in_tiles(const Context& ctx, const MlpSaved& saved, void* dh,
   const RegionScope scope(*ctx.workspace);
   TiledSums sums(ctx, weights ? up_.tiled_sum_bytes(ctx) + down_.tiled_sum_bytes(ctx) : 0);
   while (sums.next()) {
-    const RegionScope of_tile(*ctx.workspace);
+    const RegionScope inner(*ctx.workspace);
     const Context tile = sums.context();
     const int64_t begin = sums.begin(), room = sums.room();
     const void* const tile_x = x == nullptr ? nullptr : advance(x, begin * up_.in(), ctx.type);
