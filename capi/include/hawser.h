@@ -1133,8 +1133,8 @@ HWS_API hws_status hws_engine_trace(const hws_engine* engine, int32_t format, hw
  * "bytes"}]}]}, slowest kernel first. A matmul, also a fused one such as "matmul_gelu", has a row for each
  * shape ("m", "n", "k", "a_transposed", "b_transposed"). Attention has a row for each number of keys and size
  * of a head ("length", "head_dim"). flops are those of matrix products and attention; bytes are those of the
- * operands, each read or written once. HWS_FORMAT_TEXT: the same as a table. Errors: HWS_FAILED_PRECONDITION if no
- * step was recorded. */
+ * operands, each read or written once. HWS_FORMAT_TEXT: the same as a table. Errors:
+ * HWS_FAILED_PRECONDITION if no step was recorded. */
 HWS_API hws_status hws_engine_profile(const hws_engine* engine, int32_t format, hws_buffer** out);
 /** *out: the flight recorder, the last calls (up to 2,048) of each rank of this process to other ranks,
  * finished, failed or still waiting. It is always on and costs next to nothing. Works at any time, on any
