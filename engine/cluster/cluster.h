@@ -44,8 +44,8 @@ struct DeviceRates {
   MatmulModel matmul;
   std::vector<MatmulPoint> matmul_points;
   std::vector<AttentionPoint> attention_forward, attention_backward;
-  double bytes_per_second = 0;  ///< peak of its memory
-  double efficiency = 0;        ///< the part of that peak that unlisted kernels reach
+  double bytes_per_second = 0;                         ///< peak of its memory
+  double efficiency = 0;                               ///< the part of that peak that unlisted kernels reach
   std::map<std::string, double, std::less<>> kernels;  ///< bytes per second of kernels, by name
   double launch_seconds = 0;                           ///< the host's time to launch a kernel or a graph
 
