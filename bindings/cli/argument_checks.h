@@ -23,7 +23,7 @@ void add_sets(CLI::App* app, std::vector<std::string>* sets);
 
 /// Adds the options --lora, --qlora and --dora.
 void add_adapter(CLI::App* app, bool* lora, bool* qlora, bool* dora);
-/// Adds the options of `plan` for devices that need not be here.
+/// Adds the options of `plan` that predict a step on the devices of a cluster.
 void add_cluster(CLI::App* plan, std::string* cluster, double* tokens);
 /// Adds the option of `device` that writes a cluster file.
 void add_measure(CLI::App* device, std::string* file);

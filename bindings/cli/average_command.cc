@@ -43,7 +43,7 @@ StepRange read_range(const std::string& text) {
   return range;
 }
 
-/// Returns the steps of which the folder has checkpoints, in ascending order.
+/// Returns the steps for which the folder has checkpoints, in ascending order.
 std::vector<int64_t> steps_in(const std::string& folder) {
   std::vector<int64_t> steps;
   std::error_code error;

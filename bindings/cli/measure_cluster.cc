@@ -1,5 +1,5 @@
-// Measures a cluster file by profiles of real steps: the engine's kernels, with the shapes and the memory
-// that they have in training.
+// Measures the numbers of a cluster file from profiles of real steps, so that kernels have the shapes and the
+// memory that they have in training.
 #include "bindings/cli/measure_cluster.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct Rate {
   void add(double more, double took) { amount += more, seconds += took; }
 };
 
-/// Rates by what determines them.
+/// Rates of kernels, each under the properties that determine it.
 struct Rates {
   std::map<std::tuple<std::string, int64_t, int64_t, int64_t>, Rate> products;  // type, m, n, k
   std::map<std::tuple<bool, std::string, int64_t, int64_t>, Rate> attention;    // forward, type, length, head
@@ -49,7 +49,7 @@ ordered_json model_config(int64_t width, bool like_llama, const char* precision,
   return config;
 }
 
-/// Takes some steps on tokens that are as good as random, and returns the profile.
+/// Takes some steps on pseudo-random tokens, and returns the profile.
 ordered_json profile_of(const ordered_json& json) {
   const std::string text = json.dump();
   const Config config =
@@ -102,7 +102,7 @@ ordered_json sourced(double value, const std::string& source) {
   return {{"value", value}, {"source", source}};
 }
 
-/// The fastest product or attention of each type.
+/// Returns the rate of the fastest product or attention of each type.
 std::map<std::string, double> peaks(const Rates& rates) {
   std::map<std::string, double> peaks;
   for (const auto& [key, rate] : rates.products)

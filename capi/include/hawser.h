@@ -137,9 +137,9 @@ typedef int32_t (*hws_interrupt_fn)(void* user);
  *
  * While one of the following calls runs on this thread, it calls the poll at most every 20 ms. If the poll
  * returns a number other than 0, the call ends with HWS_CANCELLED: hws_engine_train, _eval and _generate as
- * by hws_engine_cancel; hws_checkpoint_verify, _load, _load_latest and _latest while they check digests (a
- * load has changed nothing then), and _average; hws_engine_create, hws_checkpoint_import and _export while they read
- * weights, and hws_engine_create while it computes the log-probabilities of a reference;
+ * by hws_engine_cancel; hws_checkpoint_verify, _load, _load_latest, _latest and _average while they check
+ * digests (a load has changed nothing then); hws_engine_create, hws_checkpoint_import and _export while they
+ * read weights, and hws_engine_create while it computes the log-probabilities of a reference;
  * hws_tokenizer_encode, _render and _train; hws_config_prove_layout; hws_device_measure and _peak;
  * hws_data_prepare. A step, a save or a transfer is never cut short.
  *
@@ -277,22 +277,23 @@ HWS_API void hws_config_destroy(hws_config* config);
  * so it needs no comm, and the mesh may be of any size. Errors: those of hws_engine_create, except for
  * memory. */
 HWS_API hws_status hws_plan_create(const hws_config* config, hws_plan** out);
-/** The plan of a config on devices that need not be here, and how long a step takes there. `cluster`: the
- * text of a cluster file (engine/cluster/README.md), or the name of one in the library: "a100-80", "h100-80",
- * "h200-141". A config that names no /device gets the cluster's. tokens: of a whole run, whose days are
- * foretold; 0: none. No device is opened, and the answer is the same on every machine.
+/** The plan of a config for devices that this machine need not have, with a prediction of how long a step
+ * takes there. `cluster`: the text of a cluster file (engine/cluster/README.md), or the name of one in the
+ * library: "a100-80", "h100-80", "h200-141". A config that names no /device gets the cluster's. `tokens`: the
+ * tokens of a whole run, for which the report also predicts the days; 0: no prediction of a run. No device is
+ * opened, and the result is the same on every machine.
  *
- * The report has, instead of instructions and slots, "foretold": {"cluster","seconds","tokens_per_second",
+ * Instead of instructions and slots, the report has "foretold": {"cluster","seconds","tokens_per_second",
  * "mfu","bubble_share","mean_seconds": {"computing","exposed": {group: seconds},"copies","bubble"},"stages":
  * [{"stage","device_bytes","free_bytes","memory","seconds"}],"sent": [{"group","operation","hop","bytes":
  * {level: bytes}}],"run": {"tokens","steps","days","device_hours"},"not_modelled": [...],"bounds"}.
- * `exposed` are seconds in which a stage waits for data that is on its way; the seconds of a stage add up to
- * the step's. `sent` is by a rank of the first stage. Workspaces of a GPU's libraries are upper bounds; bytes
- * are exact only for devices that are here.
+ * `exposed` has the seconds in which a stage waits for data that is on its way; the seconds of a stage add up
+ * to those of the step. `sent` lists what one rank of the first stage sends. The workspaces of a GPU's
+ * libraries are upper bounds; bytes are exact only for devices of this machine.
  *
- * Errors: HWS_INVALID_ARGUMENT for a cluster with fields that are missing, unknown or out of range, all of
- * them named, with {"problems": [{"pointer","message","fix"}]} as details, and for `tokens` below 0;
- * HWS_NOT_FOUND for an unknown name; those of hws_plan_create. */
+ * Errors: HWS_INVALID_ARGUMENT for `tokens` below 0, and for a cluster with fields that are missing, unknown
+ * or out of range: the message names all of them, and {"problems": [{"pointer","message","fix"}]} are the
+ * details; HWS_NOT_FOUND for an unknown name; those of hws_plan_create. */
 HWS_API hws_status hws_plan_create_on(const hws_config* config, const char* cluster, double tokens,
                                       hws_plan** out);
 /** HWS_FORMAT_TEXT: the list of instructions, memory by category, and the calls of kernels in a step.
@@ -992,13 +993,14 @@ HWS_API hws_status hws_checkpoint_latest(const char* folder, hws_buffer** out);
 /** Makes a checkpoint (of step 0) from a Hugging Face folder. ignore_keys: a JSON array of unknown
  * config.json keys to accept; NULL: none. */
 HWS_API hws_status hws_checkpoint_import(const char* hf_folder, const char* path, const char* ignore_keys);
-/** Makes a checkpoint whose weights are weighted means of those of other checkpoints of one model. paths: a
- * JSON array of their paths. weights: a JSON array of as many positive numbers; NULL: equal ones. Each element
- * is computed in f64 and rounded once to f32. The new checkpoint has no optimizer state, so it can be exported,
- * evaluated, and start a run (init.from), but not be resumed. Its step is the greatest of theirs. `path` must
- * not exist, and appears complete or not at all. Every digest is verified. Errors: HWS_INVALID_ARGUMENT (fewer
- * than two paths, other weights), HWS_NOT_FOUND, HWS_CHECKPOINT_CORRUPT; HWS_CHECKPOINT_INCOMPATIBLE for
- * different models, vocabularies or tokenizers; HWS_FAILED_PRECONDITION for adapters; HWS_ALREADY_EXISTS. */
+/** Makes a checkpoint with the weighted mean of the weights of several checkpoints of one model. paths: a
+ * JSON array of their paths. weights: a JSON array of as many positive numbers; NULL: equal numbers. Each
+ * element is computed in f64 and rounded once to f32. The new checkpoint has no optimizer state, so it can be
+ * exported and evaluated, and can start a run (init.from), but cannot be resumed. Its step is the greatest
+ * step of the given checkpoints. `path` must not exist, and appears complete or not at all. Every digest is
+ * verified first. Errors: HWS_INVALID_ARGUMENT (fewer than two paths, or weights that are not positive and
+ * finite, or not as many), HWS_NOT_FOUND, HWS_CHECKPOINT_CORRUPT; HWS_CHECKPOINT_INCOMPATIBLE for different
+ * models, vocabularies or tokenizers; HWS_FAILED_PRECONDITION for adapters; HWS_ALREADY_EXISTS. */
 HWS_API hws_status hws_checkpoint_average(const char* paths, const char* weights, const char* path);
 /** Makes a Hugging Face folder, or a file for llama.cpp if `to` ends in ".gguf". path: a checkpoint or a
  * Hugging Face folder. dtype: "f32", "bf16", "f16", for GGUF also "q8_0"; "" or NULL: as imported, else f32.
@@ -1129,10 +1131,10 @@ HWS_API hws_status hws_engine_trace(const hws_engine* engine, int32_t format, hw
  * "communication": {"calls", "seconds", "bytes"}, "exchanges": the same within blocks (pairs of dualpipev
  * computed during "beside_seconds" of them), "kernels": [{"kernel", "type", "calls", "seconds", "flops",
  * "bytes"}]}]}, slowest kernel first. A matmul, also a fused one such as "matmul_gelu", has a row for each
- * shape ("m", "n", "k", "a_transposed", "b_transposed"), attention one for each number of keys and size of a
- * head ("length", "head_dim"). flops are those of matrix products and attention; bytes those of operands,
- * each read or written once. HWS_FORMAT_TEXT: the same as a table. Errors: HWS_FAILED_PRECONDITION if no
- * step was recorded. */
+ * shape ("m", "n", "k", "a_transposed", "b_transposed"). Attention has a row for each number of keys and size
+ * of a head ("length", "head_dim"). flops are those of matrix products and attention; bytes are those of the
+ * operands, each read or written once. HWS_FORMAT_TEXT: the same as a table. Errors:
+ * HWS_FAILED_PRECONDITION if no step was recorded. */
 HWS_API hws_status hws_engine_profile(const hws_engine* engine, int32_t format, hws_buffer** out);
 /** *out: the flight recorder, the last calls (up to 2,048) of each rank of this process to other ranks,
  * finished, failed or still waiting. It is always on and costs next to nothing. Works at any time, on any

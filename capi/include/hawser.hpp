@@ -366,7 +366,7 @@ class Config {
 class Plan {
  public:
   explicit Plan(const Config& config) { detail::check(hws_plan_create(config.get(), handle_.out())); }
-  /// On a cluster that need not be here: the text of a cluster file, or the name of one in the library.
+  /// Plans for a cluster: `cluster` is the text of a cluster file, or the name of one in the library.
   Plan(const Config& config, const std::string& cluster, double tokens = 0) {
     detail::check(hws_plan_create_on(config.get(), detail::c_str(cluster), tokens, handle_.out()));
   }
@@ -1104,7 +1104,7 @@ inline void checkpoint_import(const std::string& hf_folder, const std::string& p
   detail::check(hws_checkpoint_import(detail::c_str(hf_folder), detail::c_str(path),
                                       ignore_keys.empty() ? nullptr : detail::c_str(ignore_keys)));
 }
-/// Makes a checkpoint of weighted means. paths, weights: JSON arrays; weights may be "" for equal ones.
+/// Makes a checkpoint with the weighted mean of others. paths, weights: JSON arrays; weights "": equal ones.
 inline void checkpoint_average(const std::string& paths, const std::string& weights,
                                const std::string& path) {
   detail::check(hws_checkpoint_average(

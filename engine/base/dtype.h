@@ -46,7 +46,7 @@ struct DTypeUnit {
   int64_t numbers, bytes;
 };
 inline constexpr DTypeUnit dtype_unit(DType type) {
-  // In bytes, because a table of integers would be copied to the stack.
+  // The entries are bytes, because the compiler would copy a table of wider integers to the stack.
   constexpr uint8_t kUnits[][2] = {{1, 4},
                                    {1, 2},
                                    {1, 2},

@@ -14,7 +14,7 @@
 namespace hawser::checkpoint {
 namespace {
 
-constexpr int64_t kPiece = int64_t{1} << 20;  ///< elements that are in memory at once, of one checkpoint
+constexpr int64_t kPiece = int64_t{1} << 20;  ///< elements of one checkpoint that are in memory at once
 constexpr int64_t kFileBytes = int64_t{4} << 30;
 
 bool is_weight(const std::string& name) { return !name.starts_with("optimizer."); }
@@ -84,7 +84,8 @@ class Average {
     return pieces;
   }
 
-  /// The writer asks for whole elements, because its blocks are multiples of them.
+  /// Computes elements [begin, end). The writer asks for whole elements, because its blocks are multiples of
+  /// them.
   void mean(const std::string& name, int64_t begin, int64_t end, float* to) const {
     std::vector<char> stored;
     std::vector<float> values;

@@ -1,4 +1,4 @@
-// The clusters in the library, whose texts are clusters/*.json, embedded by the build.
+// The clusters in the library. The build embeds their texts, clusters/*.json.
 #include "engine/cluster/cluster.h"
 
 #include <fmt/format.h>

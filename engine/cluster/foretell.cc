@@ -11,6 +11,7 @@ using plan::Lane;
 using plan::Times;
 using plan::Wait;
 
+/// Attributes the seconds of a stage to computing, waits for each group, copies and the bubble.
 class Ascribed {
  public:
   Ascribed(const StageProblem& stage, const plan::CostTable& costs, const plan::Timeline& line)
@@ -25,7 +26,8 @@ class Ascribed {
   }
 
  private:
-  /// A stage takes part in its exchanges, so they are never hidden except behind the other half of a pair.
+  /// Adds the seconds of an instruction. Only the other half of a pair can hide its exchanges, because the
+  /// stage itself takes part in them.
   void add_instruction(size_t i) {
     const Instruction& n = plan_.instructions[i];
     if (n.is_transfer()) return;
@@ -43,7 +45,7 @@ class Ascribed {
             all > 0 ? t.exchanging * costs_.exchange_seconds(note) / all : 0;
   }
 
-  /// The transfer for which the wait ended; the number of instructions if there is none.
+  /// Returns the transfer whose end ended the wait; the number of instructions if there is none.
   size_t awaited(const Wait& wait) const {
     const auto ends_then = [&](size_t j) { return line_.times[j].sent_end == wait.end; };
     const size_t none = plan_.instructions.size();
@@ -74,8 +76,8 @@ class Ascribed {
       return;
     }
     const TransferGroup group = parallel::transfer_group(plan_, n);
-    // A message or a collective of the world begins when the other stages are there. Other transfers wait
-    // behind those of their own lane.
+    // A message or a collective of the world begins when the other stages have reached it, so the wait before
+    // it begins is bubble. Other transfers wait only for earlier transfers of their own lane.
     const bool with_stages = group == TransferGroup::kStage || group == TransferGroup::kWorld;
     const double sent = with_stages ? wait.end - std::max(wait.begin, line_.times[j].sent_begin) : all;
     exposed(group) += sent;

@@ -17,13 +17,14 @@ double tiles_used(int64_t m, int64_t n, int64_t k, int64_t tile_m, int64_t tile_
   return padding * static_cast<double>(work) / static_cast<double>(waves * units);
 }
 
-/// Sizes that differ by the same ratio are equally far.
+/// Returns how far two sizes are apart: the logarithm of their ratio.
 double distance(int64_t a, int64_t b) {
   return std::abs(
       std::log(static_cast<double>(std::max<int64_t>(a, 1)) / static_cast<double>(std::max<int64_t>(b, 1))));
 }
 
-/// Points of another type count if there are none of this one; their rate is scaled by the peaks.
+/// Returns the rate of the nearest point. If there are no points of this type, uses another type, and scales
+/// the rate by the ratio of the peaks.
 double attention_rate(const DeviceRates& device, const std::vector<AttentionPoint>& points,
                       const KernelCalls& calls) {
   constexpr double kOtherType = 1e6;

@@ -1,4 +1,4 @@
-// Kernel seconds: how long the kernels of a device take, by its rates.
+// Kernel seconds: estimates how long kernels take on a device, from the rates in its description.
 #pragma once
 
 #include "engine/base/kernel_calls.h"
@@ -6,16 +6,17 @@
 
 namespace hawser::cluster {
 
-/// The FLOPs per second of a product m x n x k: those of the nearest measured point of its type (by the sum
-/// of the ratios of the three sizes); without points, peak x efficiency x used tiles.
+/// Returns the FLOPs per second of a product m x n x k: those of the nearest measured point of its type (by
+/// the logarithms of the ratios of the three sizes); without points, peak x efficiency x used_tiles.
 double matmul_rate(const DeviceRates& device, DType type, int64_t m, int64_t n, int64_t k);
 
-/// The part of the device that a product uses: of the tiles of its result that all units compute in whole
-/// waves. The tile lies either way. Products of few tiles split k, in pieces of at least 1024.
+/// Returns the part of the device that a product uses: the part of its tiles that the result fills, times the
+/// part of its waves that tiles fill (a wave: one tile for each unit). The better of the tile and its
+/// transpose counts. Products with few tiles split k into pieces of at least 1024.
 double used_tiles(const MatmulModel& model, int64_t m, int64_t n, int64_t k);
 
-/// Seconds of all calls of a class on the device: the longer of arithmetic and memory. `launched`: the host
-/// launches each, and the device waits for it where a kernel is shorter.
+/// Returns the seconds of all calls of a class on the device: for each call, the longer of arithmetic and
+/// memory. `launched`: the host launches each call, so a call takes at least as long as a launch.
 double seconds_of(const DeviceRates& device, const KernelCalls& calls, bool launched);
 
 }  // namespace hawser::cluster

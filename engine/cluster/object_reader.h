@@ -11,7 +11,7 @@
 
 namespace hawser::cluster {
 
-/// The values that a number may have: above `above`, at most `most`.
+/// The values that a number may have: above `above`, and at most `most`.
 struct Range {
   double above = 0, most = 1e300;
   bool zero = false;  ///< `above` itself is allowed
@@ -19,29 +19,29 @@ struct Range {
 
 class ObjectReader {
  public:
-  /// `object` may be null, after a problem: then every field is absent and nothing more is reported.
+  /// `object` is null after a problem. Every field is then absent, and no further problem is reported.
   ObjectReader(const OrderedJson* object, std::string pointer, config::ProblemList* problems)
       : object_(object), pointer_(std::move(pointer)), problems_(problems) {}
 
   bool has(const char* key) const { return object_ != nullptr && object_->contains(key); }
-  /// A number with its source: {"value": 1, "source": "text"}. 0 if it is absent or wrong.
+  /// Reads a number with its source: {"value": 1, "source": "text"}. Returns 0 if it is absent or wrong.
   double sourced(const char* key, const Range& range = {});
-  /// The same, of a field that may be absent.
+  /// Reads such a number from a field that may be absent.
   double sourced_if(const char* key, const Range& range = {}) {
     return mark(key), has(key) ? sourced(key, range) : 0;
   }
   double number(const char* key, const Range& range = {});
   int64_t integer(const char* key);
   int64_t integer_if(const char* key) { return mark(key), has(key) ? integer(key) : 0; }
-  /// Text that is not empty.
+  /// Reads text that is not empty.
   std::string text(const char* key);
   ObjectReader object(const char* key);
   ObjectReader object_if(const char* key) {
     return mark(key), has(key) ? object(key) : ObjectReader(nullptr, at(key), problems_);
   }
-  /// The objects of a list that has at least `least`.
+  /// Returns readers for the objects of a list, which must have at least `least` items.
   std::vector<ObjectReader> list(const char* key, size_t least);
-  /// The keys of the object, for objects whose keys are names.
+  /// Returns the keys of the object, for objects whose keys are names.
   std::vector<std::string> keys() const;
   /// Reports the fields that were never asked for. Call it last.
   void finish();

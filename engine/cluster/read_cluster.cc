@@ -25,7 +25,7 @@ std::optional<DType> type_of(ObjectReader* reader) {
   return {};
 }
 
-/// Rates may be as high as the peak of their type, if both are known.
+/// Returns the range of rates of a type: at most its peak, if both the type and the peak are known.
 Range up_to_peak(const DeviceRates& device, std::optional<DType> type) {
   const double peak = type ? device.peak(*type) : 0;
   return peak > 0 ? Range{0, peak} : Range{};

@@ -15,7 +15,7 @@ using plan::Instruction;
 using plan::Op;
 using plan::Plan;
 
-/// The efficiency of a level for a hop: gathers of all-reduces are all-gathers.
+/// Returns the efficiency of a level for an operation; 1 if the cluster does not state it.
 double efficiency(const NetworkLevel& level, comm::Operation operation) {
   const auto found = level.efficiency.find(std::string_view(comm::operation_name(operation)));
   return found != level.efficiency.end() ? found->second : 1;
@@ -27,14 +27,15 @@ double needed(double rate, const char* field, const Plan& plan) {
        field, plan.name);
 }
 
-/// Bytes between the arena and another memory of the rank. The arena of a CPU is in the host's memory.
+/// Returns the seconds of a copy between the arena and another memory of the rank. The arena of a CPU is in
+/// the host's memory.
 double copy_seconds(const Cluster& cluster, const Plan& plan, const Instruction& n) {
   const HostRates& host = cluster.host;
   const auto bytes = static_cast<double>(moved_bytes(plan, n));
   const bool out = n.op == Op::kOffload, linked = cluster.device.kind == device::Kind::kCuda;
   bool disk = false;
   for (const plan::Use& use : n.uses) disk |= plan.slot(use.slot).space == plan::Space::kDisk;
-  double seconds = 0;  // the slower of both
+  double seconds = 0;  // of the slower of the device's link and the disk
   if (linked || !disk)
     seconds = bytes / (out ? needed(host.from_device, "/host/from_device_bytes_per_second", plan)
                            : needed(host.to_device, "/host/to_device_bytes_per_second", plan));
@@ -50,7 +51,7 @@ double update_seconds(const HostRates& host, const Plan& plan, const Instruction
   return bytes / needed(host.update, "/host/update_bytes_per_second", plan);
 }
 
-/// Seconds of the plan's works, each computed once.
+/// The seconds of each entry of Plan::work, computed once.
 class WorkSeconds {
  public:
   WorkSeconds(const DeviceRates& device, const Plan& plan) : device_(device), plan_(plan) {
@@ -72,7 +73,7 @@ class WorkSeconds {
     for (const KernelCalls& c : calls) seconds += seconds_of(device_, c, launched);
     return seconds;
   }
-  /// A shard is read and written.
+  /// Returns the seconds of a copy of a shard, which is read and written.
   double copied(const Instruction& n) const {
     const plan::SlotId to = n[plan::Operand::kSecondary];
     return to < 0 ? 0
@@ -85,7 +86,7 @@ class WorkSeconds {
   std::vector<std::array<double, 4>> works_;  // by adding and launched
 };
 
-/// True for instructions that a graph launches.
+/// Returns for each instruction whether a graph launches it.
 std::vector<bool> in_graphs(const Plan& plan) {
   std::vector<bool> graphs(plan.instructions.size());
   if (plan.no_graphs != plan::NoGraphs::kNone) return graphs;

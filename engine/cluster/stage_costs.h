@@ -1,6 +1,6 @@
-// Stage costs: the seconds of every instruction of a stage's plan on a cluster, as a table for the simulator.
-// Kernels take the time that the device's rates give, and transfers the time of their route through the
-// network's levels.
+// Stage costs: estimates the seconds of every instruction of a stage's plan on a cluster, as a table for the
+// simulator. The device's rates determine the time of kernels. The route through the network's levels
+// determines the time of transfers.
 #pragma once
 
 #include <map>
@@ -14,20 +14,20 @@
 
 namespace hawser::cluster {
 
-/// A stage of the pipeline, of which all ranks do the same.
+/// A stage of the pipeline. All its ranks do the same.
 struct StageProblem {
   const plan::Plan* plan = nullptr;
   const parallel::ShardLayout* layout = nullptr;  ///< of the stage's first rank
   const parallel::DataParallelStrategy* strategy = nullptr;
 };
 
-/// The seconds of what one rank sends: latency + bytes x seconds_per_byte.
+/// The time of a transfer, by the bytes that one rank sends: latency + bytes x seconds_per_byte.
 struct TransferRate {
   double latency = 0, seconds_per_byte = 0;
   double seconds(int64_t bytes) const { return latency + static_cast<double>(bytes) * seconds_per_byte; }
 };
 
-/// Routes of a stage's transfers, each found once.
+/// The routes of a stage's transfers, each computed once.
 class NetworkCosts {
  public:
   /// Both must outlive this object.
@@ -35,8 +35,8 @@ class NetworkCosts {
       : cluster_(cluster), layout_(layout) {}
 
   const parallel::Route& route(const parallel::Sent& sent);
-  /// A hop takes the latency of its outermost level, and as long as the level that needs longest. Hops follow
-  /// each other.
+  /// A hop takes the largest latency of its levels plus the time of its slowest level. Hops follow each
+  /// other.
   TransferRate rate(const parallel::Sent& sent);
 
  private:
@@ -46,10 +46,11 @@ class NetworkCosts {
   std::map<Key, parallel::Route> routes_;
 };
 
-/// Throws kInvalidArgument if the plan copies to the host or the disk and the cluster does not say how fast.
+/// Throws kInvalidArgument if the plan needs a rate of the host or the disk that the cluster does not state.
 plan::CostTable stage_costs(const Cluster& cluster, const StageProblem& stage);
 
-/// What one rank sends in a step, by group, operation, hop and level; the sums by group are the ledger's.
+/// The bytes that one rank sends in a step, by group, operation, hop and level. The sums by group are those
+/// of the ledger.
 struct SentRow {
   parallel::TransferGroup group;
   comm::Operation operation;

@@ -156,7 +156,7 @@ struct CommOptions {
   double timeout_seconds = 60;                    ///< for each call, once it is the first of its lane
   const kernels::KernelTable* kernels = nullptr;  ///< kernels for the sums; must outlive the Comm
   /// If above 0, every call takes at least bytes / bandwidth_limit, for experiments with overlap (local
-  /// transport only, whatever the lane). A lane with at_once holds up the thread that issues its calls.
+  /// transport only, whatever the lane). A lane with at_once delays the thread that issues its calls.
   double bandwidth_limit = 0;
 };
 

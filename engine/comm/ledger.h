@@ -7,8 +7,8 @@
 // bytes* are the bytes that a process passed to its sockets, or to the host program's functions, for the
 // call, with headers and padding. Between threads they are 0, and between devices they are not counted.
 //
-// *Charged bytes* are those for which a call took the time that CommOptions::bandwidth_limit allows: the
-// payload of a collective or of a received message, or 0 without a limit.
+// *Charged bytes* are the bytes by which CommOptions::bandwidth_limit slowed a call down: the payload of a
+// collective or of a received message, or 0 without a limit.
 #pragma once
 
 #include <array>

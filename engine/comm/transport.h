@@ -61,8 +61,8 @@ class Transport {
   /// Returns the bytes passed to sockets or to the host program's functions so far. The lane's thread calls
   /// it.
   virtual int64_t wire_bytes(int32_t /*lane*/) const { return 0; }
-  /// Returns the bytes so far that the calls of this call's group were slowed down for. The lane's thread
-  /// calls it.
+  /// Returns the charged bytes (ledger.h) of the calls of this call's group so far. The lane's thread calls
+  /// it.
   virtual int64_t charged_bytes(const Call& /*call*/) { return 0; }
 };
 

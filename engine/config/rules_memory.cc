@@ -17,7 +17,7 @@ bool remakes(const Effective& c, std::string_view array) {
   return names(c, "/recompute/arrays", array);
 }
 bool compresses(const Effective& c, std::string_view array) { return names(c, "/recompute/compress", array); }
-/// Compress names an array that is recomputed, so that it is never saved.
+/// True if /recompute/compress names an array that is recomputed, and so is never saved.
 bool compresses_remade(const Effective& c, std::string_view array) {
   return compresses(c, array) && remakes(c, array);
 }

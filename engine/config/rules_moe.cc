@@ -174,7 +174,7 @@ constexpr Check kMoeChecks[] = {
     {"/recompute/rows",
      {"/recompute/rows", "/model/moe/experts", "/model/layers"},
      [](const Effective& c) {
-       const size_t named = named_layers(c).size();  // none: all
+       const size_t named = named_layers(c).size();  // 0: all layers are mixtures
        return is_mixture(c) && c.integer("/recompute/rows") > 0 &&
               (named == 0 || named == static_cast<size_t>(c.integer("/model/layers")));
      },

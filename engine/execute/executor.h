@@ -36,7 +36,7 @@ struct GroupState {
   StateArray weights;       ///< what the optimizer updates: masters, or the weights if there are none
   StateArray copy;          ///< compute weights, if they are narrower than the masters; else none
   float* scales = nullptr;  ///< of weights in NF4, of the whole group
-  std::array<StateArray, plan::kStateCount> states;  ///< of the optimizer, as plan::kStates
+  std::array<StateArray, plan::kStateCount> states;  ///< of the optimizer, in the order of plan::kStates
 };
 
 /// A group whose weights are in another engine's memory (GroupLayout::borrowed), which does not change them.

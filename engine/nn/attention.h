@@ -42,8 +42,8 @@ class Attention {
   /// `model` must outlive the module. cos_sin below is the rope table (null without rotary positions).
   Attention(const ParameterTable& table, const ModelConfig& model, int64_t layer);
 
-  /// Takes the inputs of the core from `region`; the activations that the core saves from `core`, except
-  /// those that the weight pass of a backward reads, from `kept`.
+  /// Takes memory: from `region` for the inputs of the core; from `kept` for the activations of the core that
+  /// the weight pass of a backward reads; from `core` for its other saved activations.
   AttentionSaved take_saved(const Context& ctx, Region& region, Region& core, Region& kept) const;
   /// Computes y[rows, C] (f32) from x[rows, C] (the normalised input, activation type).
   void forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* y,

@@ -19,7 +19,7 @@ class AttentionCore {
 
   /// Takes memory from `region`, and from `kept` for the output, which the weight pass of a backward reads.
   AttentionCoreSaved take_saved(const Context& ctx, Region& region, Region& kept) const;
-  /// The output, as it is saved.
+  /// Returns the form in which the output is saved.
   SavedRows output(const Context& ctx) const;
   /// Computes saved.o and saved.lse. A row attends to itself and the rows before it in its document.
   void forward(const Context& ctx, const AttentionCoreSaved& saved, const AttentionInputs& in) const;

@@ -28,10 +28,10 @@ namespace hawser::nn {
 /// recomputed instead of saved:
 ///   qkv: e (H + 2K) D, and the additions of QK-norm;  attention: e H D + 4 H;
 ///   mlp_hidden: e F', and e F if fused;  rest: everything else
-/// With RecomputeSet::rows, a recomputed mlp_hidden is in no array: the MLP's workspace has some rows of it.
-/// CompressSet selects arrays that are saved as records of fp8: instead of e n bytes for n elements of a row,
-/// 129 for each 128 elements begun (compressed_saved.h). Statistics stay f32, and in a sparse layer the
-/// second branch stays as it is.
+/// With RecomputeSet::rows, a recomputed mlp_hidden has no array: the MLP's workspace holds some rows of it
+/// at a time. CompressSet selects arrays that are saved as records of fp8 (compressed_saved.h): a row of n
+/// elements then has 129 ceil(n / 128) bytes instead of e n. Statistics stay f32, and the second branch of a
+/// sparse layer is not compressed.
 struct BlockSaved {
   NormSaved attention_norm, mlp_norm, attention_post_norm, mlp_post_norm;
   SelfAttentionSaved attention;

@@ -1,8 +1,8 @@
 // Compressed saved arrays: between forward and backward, a block may keep some of its activations as E4M3
-// records (kernels/include/fp8_records.h), 129 bytes for 128 numbers. Forward computes with the full array,
-// in the workspace, and encodes it at the end of its part; backward decodes it into the workspace where it
-// reads it. So losses keep their bits, and gradients change by what the records round. Records follow the
-// elements of a token row, and every row begins with a new record: no division of rows changes a bit.
+// records (kernels/include/fp8_records.h), 129 bytes for 128 numbers. Forward computes with the uncompressed
+// array in the workspace, and encodes it when that part of the block is done. Backward decodes it into the
+// workspace before it reads it. So the loss of a step keeps its bits, and only gradients change, because the
+// records are rounded. Every token row begins with a new record, so no division of rows changes a bit.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@ struct SavedRows {
   }
   void* take(const Context& ctx, Region& region) const { return region.take(bytes(ctx.type)); }
 
-  /// Returns the rows from `begin` on; null if nothing is saved.
+  /// Returns the address of row `begin`; null if nothing is saved.
   void* from(const Context& ctx, void* saved, int64_t begin) const {
     if (saved == nullptr) return nullptr;
     return static_cast<char*>(saved) + SavedRows{compressed, begin, width}.bytes(ctx.type);
   }
 
-  /// Returns where forward computes the array: in the workspace if it is compressed, else `saved` itself.
+  /// Returns where forward computes the array: in the workspace if it is compressed, otherwise in `saved`.
   void* full(const Context& ctx, void* saved) const {
     return compressed && saved != nullptr ? ctx.take(rows * width) : saved;
   }

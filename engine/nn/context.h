@@ -67,7 +67,7 @@ struct Context {
   /// Indexed by ParameterGroup; only the parameter groups that the call needs are set.
   const GroupPointers* groups = nullptr;
   bool accumulate = false;           ///< add to gradients (in micro-batches after the first)
-  const TiledSums* tiled = nullptr;  ///< set in the backward of a tile: the sums of which it has some rows
+  const TiledSums* tiled = nullptr;  ///< set in the backward of a tile: the sums to which the tile adds
   bool training = false;             ///< dropout is on
   RecomputeSet remakes;              ///< activations that blocks recompute
   CompressSet compress;              ///< saved activations that blocks keep as records of fp8
@@ -133,7 +133,7 @@ struct Context {
     kernels->matmul(m, *stream);
   }
   int64_t matmul_workspace_bytes(const kernels::Matmul& m) const;
-  /// Computes the gradient of `to`, if it has one, by a product or a sum over rows, or adds to it.
+  /// If `to` has a gradient, compute it by a product or a sum over rows, or add to it.
   void sum_rows(kernels::Matmul m, Place to) const;
   void sum_rows(kernels::ColumnSum s, Place to) const;
   /// Runs attention with workspace for its duration.

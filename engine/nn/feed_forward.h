@@ -44,9 +44,9 @@ class FeedForward {
   /// Computes dx[rows, C] (f32) from dy[rows, C], and fills `made`.
   void backward_input(const Context& ctx, const FeedForwardSaved& saved, const FeedForwardMade& made,
                       float* dx, const void* dy, DType dy_type) const;
-  /// True if the branch is an MLP that works on some rows at a time; then backward_in_tiles is its backward,
-  /// from the branch's input x, with the gradients of all weights if `weights` is set. Otherwise it fills
-  /// `made`.
+  /// True if the branch is an MLP that works on some rows at a time. Its backward is then backward_in_tiles,
+  /// which reads the branch's input x. It computes the gradients of all weights if `weights` is true;
+  /// otherwise it fills `made`.
   bool is_tiled(const Context& ctx) const { return dense_ && ctx.remakes.rows > 0; }
   bool remakes_in_tiles(const Context& ctx) const { return dense_ && Mlp::remakes_in_tiles(ctx); }
   void backward_in_tiles(const Context& ctx, const FeedForwardSaved& saved, const FeedForwardMade& made,

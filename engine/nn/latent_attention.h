@@ -81,8 +81,8 @@ class LatentAttention final : private KeySource {
   SavedRows saved_rows(const Context& ctx, int64_t width) const {
     return {ctx.compress.qkv, ctx.rows(), width};
   }
-  /// Returns the arrays that forward fills and those that backward reads, in the workspace if they are saved
-  /// as records.
+  /// Return the arrays that forward fills (full) and that backward reads (decode). They are in the workspace
+  /// if they are saved as records.
   LatentSaved full(const Context& ctx, const LatentSaved& saved) const;
   LatentSaved decode(const Context& ctx, const LatentSaved& saved) const;
   bool in_ring(const Context& ctx) const {

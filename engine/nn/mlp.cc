@@ -50,7 +50,7 @@ MlpSaved Mlp::take_hidden(const Context& ctx, int64_t rows) const {
   return saved;
 }
 
-/// Returns what is saved of the rows from `begin` on; nothing if nothing is saved.
+/// Returns the saved arrays from row `begin` on; null arrays if nothing is saved.
 MlpSaved Mlp::rows_of(const Context& ctx, const MlpSaved& saved, int64_t begin) const {
   return {hidden(ctx).from(ctx, saved.h, begin), activation(ctx).from(ctx, saved.a, begin)};
 }

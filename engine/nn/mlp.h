@@ -45,8 +45,9 @@ class Mlp {
   /// `a`.
   void backward_input(const Context& ctx, const MlpSaved& saved, void* dh, void* a, float* dx, const void* dy,
                       DType dy_type) const;
-  /// Computes dx like backward_input, and with `weights` all gradients of weights too, tile by tile, from dy
-  /// and the forward's x. `dh` and `a` keep their arrays of all rows, or are null to need none.
+  /// Computes dx like backward_input, but tile by tile, from dy and the forward's x; with `weights`, also the
+  /// gradients of all weights. `dh` and `a` receive the arrays of all rows; null: each tile has its own in
+  /// the workspace.
   void backward_in_tiles(const Context& ctx, const MlpSaved& saved, void* dh, void* a, float* dx,
                          const void* dy, DType dy_type, const void* x, bool weights) const;
   /// Computes the gradients of the down projection, from dy and `a`.

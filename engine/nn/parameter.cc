@@ -256,7 +256,7 @@ bool is_named_by(const Parameter& parameter, const std::string& pattern) {
 
 namespace {
 
-/// What a rule names.
+/// Which parameters a rule names.
 enum class Named { kNothing, kFrozen, kTrained };
 
 [[noreturn]] void fail_rule(size_t i, const std::string& pattern, Named named) {

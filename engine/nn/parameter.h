@@ -109,7 +109,7 @@ struct Parameter {
   bool trainable = true;
   bool balances = false;  ///< a router's bias, which each step moves against the load of experts
   bool adapter = false;   ///< a factor of an adapter, or its magnitudes
-  int32_t rule = -1;      ///< the rule that names it (TrainedParts::rules); -1 if none does, or it is frozen
+  int32_t rule = -1;      ///< index in TrainedParts::rules; -1 if no rule names it, or it is frozen
   InitialValue initial;
 
   /// True if the parameter belongs to the base model of an adapter and never changes.
@@ -142,16 +142,16 @@ struct ParameterGroup {
   int32_t optimizer = 0;  ///< TrainedParts::Rule::optimizer; 0 if it is frozen
 };
 
-/// Which parameters are trained, and by which optimizer. Patterns are of names, with * and ?.
+/// Which parameters are trained, and by which optimizer. Patterns (with * and ?) match names of parameters.
 struct TrainedParts {
-  /// Optimizers are numbers here. Parameters of different optimizers have different parameter groups, because
-  /// their optimizers keep different arrays.
+  /// `optimizer` is an optim::OptimizerKind as a number. Parameters of different kinds have different
+  /// parameter groups, because the kinds keep different arrays.
   struct Rule {
     std::string of;
     int32_t optimizer = 0;
   };
   std::vector<std::string> frozen;  ///< parameters that are not trained
-  std::vector<Rule> rules;          ///< the first that names a parameter applies
+  std::vector<Rule> rules;          ///< the first rule that names a parameter applies
   int32_t optimizer = 0;            ///< of parameters that no rule names
 
   TrainedParts() = default;

@@ -20,7 +20,7 @@ struct RecomputeSet {
   bool operator==(const RecomputeSet&) const = default;
 };
 
-/// The same arrays as in RecomputeSet, except for statistics, which stay f32.
+/// Each member covers the arrays of its namesake in RecomputeSet, except statistics, which stay f32.
 struct CompressSet {
   bool qkv = false, attention = false, mlp_hidden = false;
 

@@ -55,7 +55,7 @@ float* TiledSums::sum_of(Place to, int64_t elements) const {
   return sums_[count_++].data;
 }
 
-/// A segment is added to a gradient of zeros as one product over all rows adds it.
+/// Adds segments to a gradient that starts as zeros, because one product over all rows adds them like this.
 void TiledSums::add(const Context& tile, kernels::Matmul m, Place to) const {
   m.k_block = blocks_.block;
   m.accumulate = tile.accumulate;

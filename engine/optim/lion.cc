@@ -1,4 +1,4 @@
-// Lion (Chen et al., arXiv 2302.06675): one moment; the sign of a mean is the direction of the step.
+// Lion (Chen et al., arXiv 2302.06675): one moment. The direction of a step is the sign of a mean.
 #include "engine/optim/update.h"
 
 namespace hawser::optim {

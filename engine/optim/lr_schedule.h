@@ -19,8 +19,9 @@ enum class DecayProgress {
 /// has s / w of the peak. Then, with d = decay_steps, m = min_learning_rate and t = (s - 1 - w) / (d - w)
 /// clamped to [0, 1] (kWithStep: t = (s - w) / (d - w)):
 ///   constant: peak; linear: peak + (m - peak) t; cosine: m + (peak - m) (1 + cos(pi t)) / 2;
-///   wsd (Hu et al., arXiv:2404.06395): peak for stable_steps after the warm-up, then m after d
-///   steps: linear, or peak + (m - peak) sqrt(t) with decay_shape sqrt (Hägele et al., arXiv:2405.18392);
+///   wsd (Hu et al., arXiv:2404.06395): peak for stable_steps after the warm-up, then a decay
+///   until m is reached after d steps. With t from 0 to 1 over this decay: peak + (m - peak) t, or with
+///   decay_shape sqrt peak + (m - peak) sqrt(t) (Hägele et al., arXiv:2405.18392);
 ///   inverse_sqrt (Vaswani et al., arXiv:1706.03762): peak sqrt(max(w, 1) / s), never below m.
 /// So the first step after the warm-up has the peak, step d is the last step above m, and step d + 1 has m.
 double learning_rate(const ScheduleConfig& schedule, double peak, int64_t step,

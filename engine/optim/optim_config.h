@@ -1,8 +1,8 @@
 // Optimizer config: settings of the optimizer, the learning-rate schedule, the guard against bad steps, and
 // the loss scale.
-// The schema (capi/schema/config.fbs) has the defaults and the names of enums, which have the same numbers
-// here. Each struct is followed by the rows of its section: each_key calls visit(key, member) for every key
-// of the config.
+// The schema (capi/schema/optimizer.fbs, config.fbs) has the defaults and the names of enums, which have the
+// same numbers here. Each struct is followed by the rows of its section: each_key calls visit(key, member)
+// for every key of the config.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 namespace hawser::optim {
 
 enum class OptimizerKind { kAdamW, kSgd, kLion };
-/// Settings of some parameters. Unset members are those of the section.
+/// Settings of some parameters. Members that are not set have the values of the section.
 struct OptimizerRule {
   std::string of;  ///< pattern (* and ?) for names of parameters
   std::optional<OptimizerKind> kind;
   double rate = 1;              ///< factor on the learning rate
-  std::optional<double> decay;  ///< weight decay, of vectors too
+  std::optional<double> decay;  ///< weight decay, also of vectors
 };
 void each_key(OptimizerRule& r, auto&& visit) {
   visit("of", r.of);
@@ -36,7 +36,7 @@ struct OptimizerConfig {
   bool nesterov = false;
   double clip_norm = 0;              ///< 0: no clipping
   std::vector<std::string> frozen;   ///< patterns (* and ?) for names of parameters that are not trained
-  std::vector<OptimizerRule> rules;  ///< the first that names a parameter applies
+  std::vector<OptimizerRule> rules;  ///< the first rule that names a parameter applies
 };
 void each_key(OptimizerConfig& o, auto&& visit) {
   visit("kind", o.kind);

@@ -51,11 +51,11 @@ class Optimizer {
     kernels::RoundingRun rounded;  // bf16: rounding, numbered from element `begin`
   };
   static void number_elements(Range* range, const nn::Parameter& p, uint64_t seed, const mesh::Box& share);
-  /// The settings of a parameter: an empty range.
+  /// Returns the settings of a parameter, as an empty range.
   Range settings_of(const nn::Parameter& p) const;
   UpdateCall call(const Range& range, const OptimizerRun& run, const StateTypes& kept) const;
   std::vector<std::vector<Range>> ranges_;  // indexed by group
-  std::vector<OptimizerKind> kinds_;        // of groups
+  std::vector<OptimizerKind> kinds_;        // indexed by group
   OptimizerConfig config_;
   DType state_;
   StatesByKind states_;

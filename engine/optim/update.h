@@ -1,5 +1,5 @@
-// Update: what each optimizer is. An optimizer is one file, which says which arrays it keeps and which
-// kernels it calls; the table in optimizer.cc has a row for each.
+// Update: the interface of optimizers. Each optimizer is one file, which states the arrays that it keeps and
+// calls its kernels; the table in optimizer.cc has a row for each optimizer.
 #pragma once
 
 #include <array>
@@ -19,12 +19,12 @@ namespace hawser::optim {
 /// keep the array.
 using StateTypes = std::array<std::optional<DType>, plan::kStateCount>;
 
-/// Elements of one parameter group with the same settings: pointers to the first one.
+/// One update: elements of a parameter group that have the same settings. Pointers refer to the first one.
 struct UpdateCall {
   void* weights = nullptr;  ///< masters, or the weights if there are none
   void* copy = nullptr;     ///< their rounded copy; null if none
   const void* gradients = nullptr;
-  std::array<void*, plan::kStateCount> states = {};  ///< null if the optimizer does not keep it
+  std::array<void*, plan::kStateCount> states = {};  ///< null: the optimizer does not keep the array
   const kernels::OptimizerScalars* scalars = nullptr;
   int64_t n = 0;
   float decay = 0, rate = 1;       ///< weight decay; factor on the learning rate
@@ -54,13 +54,13 @@ inline OptimizerKind kind_of(const nn::ParameterGroup& group) {
   return static_cast<OptimizerKind>(group.optimizer);
 }
 
-/// What each kind of optimizer keeps, in the order of OptimizerKind.
+/// The arrays that each kind of optimizer keeps, in the order of OptimizerKind.
 using StatesByKind = std::array<StateTypes, kOptimizerKinds>;
 
-/// The arrays that the config's optimizers keep for weights and gradients of type `state`.
+/// Returns the arrays that the config's optimizers keep for weights and gradients of type `state`.
 StatesByKind states_by_kind(const OptimizerConfig& config, DType state);
 
-/// Which parameters the config trains, with a kind as TrainedParts::Rule::optimizer.
+/// Returns the parameters that the config trains, with OptimizerKind as the number of an optimizer.
 nn::TrainedParts trained_parts(const OptimizerConfig& config);
 
 }  // namespace hawser::optim

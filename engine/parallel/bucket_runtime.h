@@ -35,7 +35,7 @@ struct DataParallelGroups {
   std::unique_ptr<comm::ProcessGroup> cp_hosts;  ///< the ranks of cp, for host memory
   std::unique_ptr<comm::ProcessGroup> ep;        ///< ranks that divide experts
 
-  /// That of a transfer; kWorld is the group for host all-reduces.
+  /// Returns the process group of a transfer. For kWorld, it is the group of host all-reduces.
   comm::ProcessGroup* of(TransferGroup group, plan::Lane lane) const;
   /// That of the exchanges inside a block along an axis.
   comm::ProcessGroup* of_block(mesh::Axis axis) const {

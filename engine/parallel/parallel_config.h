@@ -83,7 +83,7 @@ void each_key(PipelineConfig& p, auto&& visit) {
 }
 
 /// Activations that a backward pass recomputes because they were not saved (parallel/recompute.h), and saved
-/// ones that are compressed.
+/// activations that are compressed.
 struct RecomputeConfig {
   nn::RecomputeSet remakes{};
   int64_t every = 1;  ///< blocks that are recomputed together

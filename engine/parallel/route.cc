@@ -10,7 +10,7 @@ namespace {
 
 using comm::Operation;
 
-/// The innermost level whose block both ranks share.
+/// Returns the innermost level whose block both ranks share.
 size_t level_between(int64_t a, int64_t b, const Topology& topology) {
   size_t level = 0;
   while (level < topology.blocks.size() && a / topology.blocks[level] != b / topology.blocks[level]) ++level;
@@ -22,8 +22,8 @@ bool farther(const LevelBytes& a, const LevelBytes& b) {
   return std::lexicographical_compare(b.rbegin(), b.rend(), a.rbegin(), a.rend());
 }
 
-/// Members that are divided into rows, each of which is a number: the others of the same row by level, for
-/// the member that has most far ones.
+/// Divides the members into rows; row_of(i) numbers the row of member i. Returns the number of other members
+/// of the same row by level, for the member with the most far ones.
 template <typename RowOf>
 LevelBytes peers(std::span<const int64_t> members, const Topology& topology, RowOf row_of) {
   std::vector<std::map<std::pair<int64_t, int64_t>, int64_t>> counts(topology.levels());
@@ -51,12 +51,12 @@ LevelBytes times(LevelBytes parts, int64_t factor) {
   return parts;
 }
 
-/// Messages of equal size to each other member.
+/// Returns the hop of equal messages to each other member.
 Hop to_each(HopKind kind, std::span<const int64_t> members, const Topology& topology) {
   return {kind, peers(members, topology, [](int64_t) { return 0; })};
 }
 
-/// Addends: all-to-all, or inside sum groups and then across.
+/// Returns the hops of addends: all-to-all, or inside sum groups and then across.
 std::vector<Hop> sum_hops(const Sent& sent, std::span<const int64_t> members, const Topology& topology) {
   const auto n = static_cast<int64_t>(members.size());
   const int64_t size = sent.sum_group;
@@ -66,7 +66,8 @@ std::vector<Hop> sum_hops(const Sent& sent, std::span<const int64_t> members, co
   return {{HopKind::kInside, times(mates, n / size)}, {HopKind::kAcross, seats}};
 }
 
-/// Shards around rings. A rank is the last of its block in one of as many rings as the block has members.
+/// Returns the hop of shards that go around rings. There are as many rings as the smallest block has members,
+/// and in one of them the member is the last of its block.
 Hop around_rings(std::span<const int64_t> members, const Topology& topology) {
   std::vector<int64_t> smallest;  // by level: members of the smallest block; 0 if there is only one block
   int64_t whole = 1;
@@ -93,7 +94,7 @@ Hop gather_hop(std::span<const int64_t> members, const Topology& topology) {
   return topology.rings ? around_rings(members, topology) : to_each(HopKind::kGather, members, topology);
 }
 
-/// A message to the next member, around the ring of all.
+/// Returns the hop of a message to the next member, around the ring of all members.
 Hop to_the_next(std::span<const int64_t> members, const Topology& topology) {
   size_t level = 0;
   for (size_t i = 0; i < members.size(); ++i)
@@ -109,7 +110,7 @@ int64_t parts_of(const std::vector<Hop>& hops) {
   return parts;
 }
 
-/// Half of the bytes are addends, the other half finished sums.
+/// Returns the hops of an all-reduce. Half of the bytes are addends, the other half finished sums.
 std::vector<Hop> all_reduce_hops(const Sent& sent, std::span<const int64_t> members,
                                  const Topology& topology) {
   std::vector<Hop> hops = sum_hops(sent, members, topology);

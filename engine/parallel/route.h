@@ -1,7 +1,7 @@
-// Route: how the bytes of a collective divide among the levels of a network, by the order in which our sums
-// and gathers send them. The total is that of the ledger's ring form (comm/ledger.h), which says nothing
-// about who is near: sums go all-to-all inside a sum group and then across (comm/ordered_sums.h), so a rank
-// sends more to far ranks than around a ring.
+// Route: divides the bytes of a collective among the levels of a network, in the way that our sums and
+// gathers send them. The total is that of the ledger's ring form (comm/ledger.h), but the ring form does not
+// show which ranks are near. Sums are all-to-all inside a sum group and then across groups
+// (comm/ordered_sums.h), so a rank sends more to far ranks than in a ring.
 #pragma once
 
 #include <array>
@@ -16,18 +16,18 @@ namespace hawser::parallel {
 inline constexpr size_t kMostLevels = 4;
 
 enum class HopKind : uint8_t {
-  kInside,  ///< addends among the ranks of a sum group; without sum groups, among all
-  kAcross,  ///< sums of sum groups, to the ranks of the same place in other groups
+  kInside,  ///< addends, among the ranks of a sum group; without sum groups, among all ranks
+  kAcross,  ///< sums of sum groups, to the ranks at the same place in other sum groups
   kGather,  ///< finished sums, or shards, to all ranks
-  kDirect,  ///< messages, and pieces that each rank has for each other
+  kDirect,  ///< messages, and the pieces that each rank sends to each other rank
 };
 const char* hop_kind_name(HopKind kind);
 
-/// Bytes by level: 0 is the innermost.
+/// Bytes by level. Level 0 is the innermost.
 using LevelBytes = std::array<int64_t, kMostLevels>;
 
-/// One hop: parts[l] of Route::whole parts of all bytes are sent to ranks that share the block of level l,
-/// but none below.
+/// One hop. Of Route::whole equal parts of all bytes, parts[l] are sent to ranks that share the block of
+/// level l, but no smaller block.
 struct Hop {
   HopKind kind = HopKind::kDirect;
   LevelBytes parts{};
@@ -37,10 +37,10 @@ struct Route {
   std::vector<Hop> hops;
 };
 
-/// The network: the ranks [k * blocks[l], (k + 1) * blocks[l]) of the world share a block of level l, for
-/// each of fewer than kMostLevels levels, ascending. All ranks share the block of the next level.
-/// `rings`: all-gathers go around rings, one for each rank of the smallest block, as NCCL's do; otherwise
-/// each rank sends its shard to each other.
+/// The network. The ranks [k * blocks[l], (k + 1) * blocks[l]) of the world share a block of level l.
+/// `blocks` ascends, and has fewer than kMostLevels levels; all ranks share the block of the level after its
+/// last. `rings`: all-gathers go around rings, one for each rank of the smallest block, as NCCL's do;
+/// otherwise each rank sends its shard to each other rank.
 struct Topology {
   std::vector<int64_t> blocks;
   bool rings = false;
@@ -48,10 +48,11 @@ struct Topology {
   size_t levels() const { return blocks.size() + 1; }
 };
 
-/// The route of the member that sends most over the outermost level. `members`: as members_of returns them.
+/// Returns the route of the member that sends most over the outermost level. `members`: as members_of returns
+/// them.
 Route route_of(const Sent& sent, std::span<const int64_t> members, const Topology& topology);
 
-/// The bytes of each hop by level. Their sum is `bytes`; what does not divide is in the first part.
+/// Returns the bytes of each hop by level. Their sum is `bytes`; the first part has the remainder.
 std::vector<LevelBytes> bytes_by_hop(const Route& route, int64_t bytes);
 
 }  // namespace hawser::parallel

@@ -31,7 +31,7 @@ struct GroupLayout {
   mesh::FlatRange state;        ///< elements whose master and moments are on this rank: `owned`, or all
   DType type = DType::kF32;     ///< data type of compute weights
   DType state_type =
-      /// Data type of what the optimizer updates: masters, or weights, and gradients.
+      /// Data type of the gradients and of what the optimizer updates: masters, or weights without masters.
       DType::kF32;
   bool has_master = false;  ///< masters are stored in addition to the weights
   bool trainable = true;
@@ -46,12 +46,12 @@ struct GroupLayout {
   int64_t shard_sums = 0;       ///< f32 sums of a shard, before replicas are added
   int64_t gradient_window = 0;  ///< f32 gradients before rounding, if stored gradients are narrower
   int64_t master = 0;           ///< offset of element state.begin
-  /// An array of the optimizer, as a row of plan::kStates: its type, and the offset of element state.begin.
+  /// An array of the optimizer (a row of plan::kStates): its type, and the offset of element state.begin.
   struct KeptState {
     bool kept = false;
     DType type = DType::kF32;
     int64_t at = 0;
-    /// Bytes of n elements; 0 if it is not kept.
+    /// Returns the bytes of n elements; 0 if the array is not kept.
     int64_t bytes(int64_t n) const { return kept ? dtype_bytes(type, n) : 0; }
   };
   std::array<KeptState, plan::kStateCount> states = {};
@@ -72,7 +72,7 @@ struct GroupLayout {
     for (size_t s = 0; s < types.size(); ++s)
       if (types[s]) states[s].kept = true, states[s].type = *types[s];
   }
-  /// Number of arrays that the optimizer keeps.
+  /// Returns the number of arrays that the optimizer keeps.
   int64_t kept_states() const {
     return std::ranges::count_if(states, [](const KeptState& s) { return s.kept; });
   }
@@ -97,7 +97,7 @@ class ShardLayout {
     int64_t rank = 0;                 ///< rank in the world
     int64_t stage = 0;                ///< ZeRO stage
     int64_t reshard_group = 0;        ///< ranks of the secondary shard group (stage 3); 0 without one
-    optim::StatesByKind states = {};  ///< what optimizers keep
+    optim::StatesByKind states = {};  ///< arrays that each kind of optimizer keeps
     bool training = true;
     bool sequence_parallel = false;    ///< tensor-parallel ranks divide the rows between products
     bool gradient_buckets = false;     ///< full gradients exist only until they are reduced

@@ -30,7 +30,7 @@
 
 namespace hawser::plan {
 
-/// How long exchanges inside blocks take that have this group and operation (ExchangeNote).
+/// The time of exchanges inside blocks with this group and operation (ExchangeNote), by their bytes.
 struct ExchangeRate {
   std::string_view group, operation;
   double latency = 0, seconds_per_byte = 0;
@@ -51,7 +51,7 @@ struct CostTable {
   double latency = 0;                    ///< seconds of each transfer, in addition to its bytes
   double exchange_bytes_per_second = 0;  ///< of exchanges within blocks; 0: as for transfers
   double exchange_latency = 0;           ///< seconds of each such exchange, in addition to its bytes
-  /// Exchanges that are not listed here take the two numbers above.
+  /// Rates of single kinds of exchanges. All others have the two rates above.
   std::vector<ExchangeRate> exchange_rates;
   double offload_bytes_per_second =
       0;  ///< copied out of the arena, or back; must be above 0 if the plan has such copies

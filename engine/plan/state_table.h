@@ -1,7 +1,7 @@
-// State table: the arrays that optimizers keep for each trained weight from step to step, beside masters. To
-// add an array, add a row here, and the Role and the Operand that it names. Layouts, plans, the executor,
-// checkpoints, tensors and reports read the table; engine/optim/update.h says which arrays an optimizer
-// keeps.
+// State table: the arrays that optimizers keep for each trained weight from step to step, in addition to
+// masters. To add an array, add a row here, and the Role and the Operand that it names. Layouts, plans, the
+// executor, checkpoints, tensors and reports read the table; engine/optim/update.h states which arrays an
+// optimizer keeps.
 #pragma once
 
 #include <cstddef>

@@ -5,12 +5,12 @@
 
 namespace hawser::plan {
 
-/// The calls of one instruction; null if it calls no kernel by the plan's table.
+/// Returns the kernel calls of one instruction; null if the plan's table has none for it.
 const WorkList* calls_of(const Plan& plan, const Instruction& n);
-/// The one call of an ADD_GRAD, whose size is that of its slots.
+/// Returns the one call of an ADD_GRAD. Its size is that of the instruction's slots.
 KernelCalls add_grad(const Plan& plan, const Instruction& n);
 
-/// Without what the host computes, copies, and the sums that transfers make.
+/// Returns the calls of all instructions, without updates on the host, copies, and the sums of transfers.
 WorkList step_work(const Plan& plan);
 
 }  // namespace hawser::plan

@@ -1,5 +1,5 @@
-// Described device: the device of a cluster (engine/cluster), which need not be here, as the target of a
-// plan.
+// Described device: the device of a cluster (engine/cluster) as the target of a plan. This machine need not
+// have such a device.
 #pragma once
 
 #include "engine/assembly/engine_plans.h"
@@ -8,15 +8,15 @@
 
 namespace hawser::train {
 
-/// The config with /device of the cluster's kind, unless it names a kind itself.
+/// Returns the config. If /device is not set or "auto", it gets the cluster's kind.
 config::ConfigTree on_described_device(config::ConfigTree config, const cluster::Cluster& cluster);
 
-/// The cluster's device, without a plugin. Throws kConfigInvalid if /device names the other kind, and if the
-/// config has more ranks than the cluster.
+/// Returns the cluster's device, without a plugin. Throws kConfigInvalid if /device names the other kind, or
+/// if the config has more ranks than the cluster.
 DeviceChoice described_device(const cluster::Cluster& cluster, const config::ResolvedConfig& config);
 
-/// What plans need to know about it. Of a GPU the kernels are null; workspaces are those that its plugin
-/// plans, which for libraries are upper bounds. `cpu_kernels`, `threads`: of a CPU.
+/// Returns what plans need to know about the device. For a GPU, the kernels are null, and the workspaces are
+/// those that its plugin plans (upper bounds for libraries). `cpu_kernels`, `threads`: used for a CPU only.
 Target described_target(const DeviceChoice& device, const config::ResolvedConfig& config,
                         const kernels::KernelTable& cpu_kernels, int32_t threads);
 

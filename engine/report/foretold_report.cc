@@ -23,7 +23,7 @@ using cluster::SentRow;
 using cluster::StageTimes;
 using parallel::TransferGroup;
 
-/// What the forecast leaves out. Every report says it.
+/// What the prediction leaves out. Every report lists it.
 constexpr const char* kNotModelled[] = {
     "kernels and transfers that slow each other down by sharing processors or memory; the arithmetic of sums "
     "over ranks; work of the host between launches",
@@ -33,7 +33,7 @@ constexpr const char* kNotModelled[] = {
     "is "
     "room for"};
 
-/// Memory that is exact only for devices that are here.
+/// How exact the memory of a described GPU is.
 constexpr const char* kBounds =
     "workspaces of cuDNN and cuBLASLt are the plan's bounds; bytes are exact to the byte only for devices "
     "that "
@@ -76,7 +76,8 @@ class ForetoldReport {
     return static_cast<double>(b.micro_batch * b.grad_accum_steps * b.sequence * a_.config.mesh.dp());
   }
   double tokens_per_second() const { return tokens_of_step() / step_.seconds; }
-  /// The model's FLOPs, without those that recomputation repeats, of the peak of all ranks.
+  /// Returns the model's FLOPs per second, without those of recomputation, as a share of the peak of all
+  /// ranks.
   double mfu() const {
     return model_.flops_per_token(a_.config.batch.sequence) * tokens_per_second() /
            (static_cast<double>(ranks()) * cluster_.device.peak(compute_type(a_.config)));
@@ -125,7 +126,7 @@ OrderedJson times_json(const StageTimes& times) {
           {"bubble", times.bubble}};
 }
 
-/// Bytes of the arena at its peak, by category.
+/// Returns the bytes of the arena at its peak, by category.
 OrderedJson memory_json(const EnginePlans& plans) {
   OrderedJson memory;
   for (size_t c = 0; c < plans.train.at_peak.size(); ++c)

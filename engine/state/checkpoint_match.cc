@@ -87,7 +87,8 @@ void check_nothing_more(const checkpoint::Reader& reader, const std::string& pat
   }
 }
 
-/// The kinds of optimizer of a config as set. They may be kinds that only another version has.
+/// The names of the kinds of optimizer in a checkpoint's config. Another version may have written the config,
+/// so this version need not have these kinds.
 class StoredKinds {
  public:
   explicit StoredKinds(const std::string& config_json) : config_(parse_json<Json>(config_json)) {
@@ -99,7 +100,7 @@ class StoredKinds {
       otherwise_ = parse_json<Json>(config::explain(tree, "/optimizer/kind")).at("value").get<std::string>();
   }
 
-  /// As /optimizer/rules and /optimizer/kind say.
+  /// Returns the kind for a parameter, from /optimizer/rules and /optimizer/kind.
   std::string of(const nn::Parameter& p) const;
 
  private:

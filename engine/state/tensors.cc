@@ -62,7 +62,7 @@ std::string hf_family(const nn::ModelConfig& model, const checkpoint::hf::ExtraF
   return parse_json<Json>(config->second).value("model_type", std::string());
 }
 
-/// What the optimizer of a parameter keeps.
+/// Returns the arrays that the optimizer of a parameter keeps.
 optim::StateTypes kept_states(const Ranks& ranks, const nn::Parameter& p) {
   const nn::ParameterGroup& group = ranks.table().groups()[static_cast<size_t>(p.group)];
   return optim::states_by_kind(ranks.config().optimizer, DType::kF32)[static_cast<size_t>(group.optimizer)];

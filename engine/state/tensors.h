@@ -19,12 +19,12 @@
 
 namespace hawser::train {
 
-/// From kFirstState on, the rows of plan::kStates.
+/// From kFirstState on, the kinds are the rows of plan::kStates, in order.
 enum class TensorKind : int32_t { kWeight = 0, kGradient = 1, kFirstState = 2, kMoment1 = 2, kMoment2 = 3 };
 inline TensorKind kind_of_state(size_t state) {
   return static_cast<TensorKind>(static_cast<size_t>(TensorKind::kFirstState) + state);
 }
-/// The row of a kind from kFirstState on.
+/// Returns the row of plan::kStates for a kind from kFirstState on.
 inline size_t state_of_kind(TensorKind kind) {
   return static_cast<size_t>(kind) - static_cast<size_t>(TensorKind::kFirstState);
 }

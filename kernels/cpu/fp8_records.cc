@@ -1,5 +1,5 @@
-// Encodes and decodes records of fp8. The format is data, not a template parameter, and numbers pass through
-// a buffer of f32, so that there is one encoder and one decoder for both formats and all types.
+// Encodes and decodes records of fp8. The format is an argument, not a template parameter, and numbers pass
+// through a buffer of f32, so that there is one encoder and one decoder for both formats and all types.
 #include "kernels/include/fp8_records.h"
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"

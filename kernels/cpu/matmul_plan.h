@@ -124,7 +124,7 @@ inline void cut_k(MatmulPlan& plan, int64_t k, int64_t per_word) {
   plan.segment = is_long ? divide_up(plan.blocks, kSegments) : plan.blocks;
 }
 
-/// As cut_k, for a product that may be a part of a longer sum.
+/// Like the cut_k above, but for a product that may be a part of a longer sum.
 inline void cut_k(MatmulPlan& plan, const Matmul& args, int64_t per_word) {
   if (args.k_block == 0) return cut_k(plan, args.k, per_word);
   plan.block_k = args.k_block;
@@ -257,7 +257,7 @@ inline int64_t workspace_words(const Matmul& args, int32_t num_workers) {
   MatmulPlan plan{};
   const int64_t workers = larger(1, num_workers), per_word = words_hold(args);
   cut_k(plan, args, per_word);
-  // A block of a longer sum may be larger than the rest of k in it.
+  // If the product is a part of a longer sum, its block may be longer than its k.
   const int64_t rest = args.k_block > 0 ? kBlockK : 0;
   const int64_t words = divide_up(args.k, per_word) + 16 * divide_up(args.k, kBlockK * per_word) + rest;
   const auto most = [&](int64_t lines, int64_t panel, int64_t task_lines, int64_t task_words) {

@@ -9,8 +9,8 @@ namespace {
 constexpr int64_t kRowBlock = 128;  ///< rows whose sum column_sum computes before it adds it to the total
 constexpr int64_t kAddGrain = 16384;
 
-/// Where the rows of a call end within blocks: the end of the block that row r is in, whether a row begins
-/// one, and whether the block that ends before row r is complete.
+/// The blocks of rows in a call, which may begin and end inside a block: whether row r begins a block, where
+/// the block of row r ends, and whether the block that ends before row r is complete.
 struct RowBlocks {
   int64_t rows, first;
   bool last;

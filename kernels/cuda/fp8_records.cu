@@ -1,5 +1,5 @@
 // Encodes and decodes records of fp8. A warp encodes a record, four numbers a lane; a thread decodes one
-// number at a time, because rows may begin anywhere. The format is data, as on the CPU.
+// number at a time, because rows may begin anywhere. The format is an argument, as on the CPU.
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/team.h"

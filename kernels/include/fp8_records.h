@@ -1,5 +1,5 @@
-// Records of fp8 (kE4m3Block, kE5m2Block): 128 numbers as eight bits each, times a common power of two. Saved
-// activations are kept in them (engine/nn/compressed_saved.h).
+// Records of fp8 (kE4m3Block, kE5m2Block): each stores 128 numbers in eight bits each, and a common power of
+// two. Saved activations are kept in them (engine/nn/compressed_saved.h).
 //
 // A code is a sign, four bits of exponent and three of fraction (E4M3: bias 7, largest 448, no infinity, NaN
 // 0x7f and 0xff), or five and two (E5M2: bias 15, largest 57344, infinity 0x7c, NaN 0x7d to 0x7f and with the
@@ -11,9 +11,9 @@
 //             or where the decoded number would be infinite in f32
 //   y[i]    = number(code[i]) * 2^e
 //
-// Every y is exact in f32 and bf16: no factor, and no y but 0, is subnormal there. Zeros keep their sign, and
+// Every y is exact in f32 and bf16: no factor, and no y except 0, is subnormal. Zeros keep their sign, and
 // f32 subnormals become 0. If a number is NaN or infinite, all codes of the record are 0x7f, so that each y
-// is NaN. Results are the same bits everywhere (NaNs may differ in their payload).
+// is NaN. Results have the same bits on every device (NaNs may differ in their payload).
 //
 // A record: the codes, then e + 127. Rows begin with a new record, so the codes of a row do not depend on how
 // ranks or micro-batches divide the rows.
@@ -24,8 +24,8 @@
 
 namespace hawser::kernels {
 
-/// One of the two formats: bits of the fraction, bias of the exponent, largest finite code, least e + 127,
-/// and the largest e + 127 with the largest code that is finite in f32 under it.
+/// One of the two formats: bits of the fraction, bias of the exponent, largest finite code, least and largest
+/// e + 127, and the largest code whose number is finite in f32 with the largest e.
 struct Fp8Format {
   int32_t fraction_bits, bias, largest_code, least_exponent, largest_exponent, code_at_largest;
 

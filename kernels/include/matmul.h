@@ -41,7 +41,7 @@ struct Matmul {
   int64_t m = 0, n = 0, k = 0;
   bool a_transposed = false, b_transposed = false, accumulate = false;
   DType round_to = DType::kF32;  ///< use values of this type in the product even if both operands are f32
-  int64_t k_block = 0;           ///< values of k per block (SumBlocks); 0: those that k has
+  int64_t k_block = 0;           ///< values of k per block (SumBlocks); 0: the block of this k
   Epilogue epilogue = Epilogue::kNone;
   void* aux = nullptr;
   float* bias_gradient = nullptr;
@@ -50,7 +50,7 @@ struct Matmul {
 
 /// How a product sums its k values: in blocks of `block` values, which are added in ascending order, and a
 /// long k in segments of `segment` values (whole blocks), each of which is summed by itself and then added. A
-/// caller that has k in parts, each of which ends at a block's end, thus gets the bits of one product: it
+/// caller that has k in parts can thus get the bits of one product, if each part ends where a block ends: it
 /// passes `block` as Matmul::k_block, accumulates the parts of a segment, and adds the segments.
 struct SumBlocks {
   int64_t block = 1, segment = 0;  ///< segment: at least k if there is only one

@@ -10,10 +10,10 @@ namespace hawser::kernels {
 /// dbias[j] (+)= sum over r of dy[r * stride + j], as f32 sums in ascending r within fixed blocks of rows,
 /// blocks in ascending order. dy is f32 or bf16. workspace: column_sum_workspace_bytes(args).
 ///
-/// A caller may have the rows in parts, each a call that adds to the last: `first` is the number of rows of
-/// earlier parts, `ends` is false for all parts but the last, and `open`, f32 [n], carries the block of rows
-/// that a part does not finish. All parts together have the bits of one call on the CPU; other backends do
-/// not read these fields.
+/// A caller may pass the rows in parts, with one call for each part. Calls after the first accumulate.
+/// `first` is the number of rows in earlier parts, `ends` is true for the last part only, and `open`, f32
+/// [n], carries the sum of a block of rows that a part does not finish. On the CPU, all parts together have
+/// the bits of one call; other backends do not read these fields.
 struct ColumnSum {
   float* dbias = nullptr;
   const void* dy = nullptr;
@@ -21,7 +21,7 @@ struct ColumnSum {
   int64_t rows = 0, n = 0, stride = 0;
   bool accumulate = false;
   void* workspace = nullptr;
-  float* open = nullptr;  ///< not read for all rows in one part
+  float* open = nullptr;  ///< not read if one part has all rows
   int64_t first = 0;
   bool ends = true;
 };

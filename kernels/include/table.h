@@ -120,8 +120,8 @@ struct KernelTable {
   int64_t (*embedding_backward_workspace_bytes)(const EmbeddingBackward&, int32_t num_workers);
   int64_t (*grouped_matmul_workspace_bytes)(const GroupedMatmul&, int32_t num_workers);
 
-  /// Returns how products of values of a type sum k of them. Null if the order of a product's sums is not
-  /// known; parts of k then have other bits than one product, and no bounds.
+  /// Returns how products of values of a type sum k of them. Null if the order of these sums is not known;
+  /// parts of k may then end anywhere, and their sum has other bits than one product.
   SumBlocks (*matmul_sum_blocks)(DType, int64_t k) = nullptr;
 
   const Suited* suited;

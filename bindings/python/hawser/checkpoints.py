@@ -34,9 +34,9 @@ def import_checkpoint(hf_folder: Path, path: Path, ignore_keys: Iterable[str] = 
 
 
 def average_checkpoints(paths: Iterable[Path], path: Path, weights: Iterable[float] = ()) -> None:
-    """Makes a checkpoint whose weights are means of those of other checkpoints of one model, computed in f64 and rounded
-    once to f32. weights: the share of each, relative to the others; empty: equal shares. The new checkpoint has no
-    optimizer state. Ctrl-C ends the verification of digests."""
+    """Makes a checkpoint with the weighted mean of the weights of several checkpoints of one model, computed in f64 and
+    rounded once to f32. weights: the share of each, relative to the others; empty: equal shares. The new checkpoint has
+    no optimizer state. Ctrl-C ends the verification of digests."""
     shares = list(weights)
     _native.hws_checkpoint_average(json.dumps([os.fsdecode(p) for p in paths]), json.dumps(shares) if shares else None,
                                    path)

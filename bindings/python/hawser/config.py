@@ -128,7 +128,7 @@ class Config(Handle):
         return Config._of(_native.hws_config_fit_ranks(self._open, ranks))
 
     def plan(self, cluster: str | None = None, tokens: float = 0) -> Plan:
-        """Returns the schedule and memory of the config. `cluster`: see Plan."""
+        """Returns the schedule and memory of the config. `cluster`, `tokens`: see Plan."""
         return Plan(self, cluster, tokens)
 
     def to_json(self, resolved: bool = False) -> str:
@@ -158,8 +158,9 @@ class Plan(Handle):
     """The exact schedule and memory of a config, computed without allocating a tensor. The mesh may be of any size.
 
     `cluster`: the text of a cluster file, or the name of one in the library ("a100-80", "h100-80", "h200-141"). The plan
-    is then of devices that need not be here, and its report foretells how long a step takes and, with `tokens`, how many
-    days a run does. Raises InvalidArgument, with all problems of the cluster, or NotFound."""
+    is then for devices that this machine need not have. Its report predicts how long a step takes and, with `tokens`, how
+    many days a run of so many tokens takes. Raises InvalidArgument, with all problems of the cluster, or NotFound for an
+    unknown name."""
 
     _destroy = staticmethod(_native.hws_plan_destroy)
 

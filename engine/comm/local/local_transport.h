@@ -34,7 +34,7 @@ class LocalTransport final : public Transport {
     std::shared_ptr<Meeting> meeting;
     int32_t member = 0;
     double timeout_seconds = 0;
-    int64_t charged_bytes = 0;  ///< bytes that its calls were slowed down for; its lane's thread uses it
+    int64_t charged_bytes = 0;  ///< charged bytes (ledger.h) so far; only its lane's thread uses it
     uint64_t calls = 0;         ///< calls that it has entered; device calls are not included
     std::unique_ptr<LocalCollectives> collectives;
     Gate& gate() const { return meeting->sides[static_cast<size_t>(member)].gate; }

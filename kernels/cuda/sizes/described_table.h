@@ -1,4 +1,5 @@
-// The kernel table of a GPU that is not there: workspaces and preferences, for plans that are only printed.
+// The kernel table of a GPU that this machine need not have: workspaces and preferences, for plans that are
+// only printed.
 #pragma once
 
 #include "kernels/include/table.h"

@@ -1,5 +1,6 @@
-// The workspaces of the CUDA kernels. The plugin and the core compile them, so that a plan can be made for a
-// GPU that is not there. They are counted from a multiple of 256; Workspace adds the padding.
+// The sizes of the CUDA kernels' workspaces. They are compiled into both the plugin and the core, so that a
+// plan can be made for a GPU that the machine does not have. They hold for workspaces that start at a
+// multiple of 256 bytes; Workspace adds the padding.
 #pragma once
 
 #include "kernels/cuda/sizes/aligned.h"

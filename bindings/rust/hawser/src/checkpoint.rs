@@ -217,9 +217,9 @@ pub fn import_checkpoint(
     check(unsafe { sys::hws_checkpoint_import(folder.as_ptr(), path.as_ptr(), keys) })
 }
 
-/// Makes a checkpoint whose weights are means of those of other checkpoints of one model, computed in f64 and
-/// rounded once to f32. It has no optimizer state. `weights`: the share of each, relative to the others; empty
-/// for equal shares.
+/// Makes a checkpoint with the weighted mean of the weights of several checkpoints of one model, computed in
+/// f64 and rounded once to f32. The new checkpoint has no optimizer state. `weights`: the share of each,
+/// relative to the others; empty for equal shares.
 pub fn average_checkpoints(paths: &[impl AsRef<Path>], weights: &[f64], to: impl AsRef<Path>) -> Result<()> {
     library::ready()?;
     let mut names = Vec::new();

@@ -206,9 +206,9 @@ impl Plan {
             .map(Self)
     }
 
-    /// Computes the plan of a config on devices that need not be here, and foretells how long a step takes
-    /// there. `cluster`: the text of a cluster file, or the name of one in the library, such as "h100-80".
-    /// `tokens`: of a whole run, whose days are foretold; 0: none.
+    /// Computes the plan of a config for devices that this machine need not have, and predicts how long a
+    /// step takes there. `cluster`: the text of a cluster file, or the name of one in the library, such as
+    /// "h100-80". `tokens`: the tokens of a whole run, to predict its days; 0: no prediction of a run.
     pub fn new_on(config: &Config, cluster: &str, tokens: f64) -> Result<Self> {
         let cluster = c_string("cluster", cluster)?;
         Handle::make(sys::hws_plan_destroy, |out| unsafe {

@@ -38,11 +38,11 @@ public final class Checkpoints {
   }
 
   /**
-   * Makes a checkpoint whose weights are means of those of other checkpoints of one model, computed in f64 and
-   * rounded once to f32. It has no optimizer state.
+   * Makes a checkpoint with the weighted mean of the weights of several checkpoints of one model, computed in
+   * f64 and rounded once to f32. The new checkpoint has no optimizer state.
    *
    * @param weights the share of each checkpoint, relative to the others; null for equal shares
-   * @throws HawserException.CheckpointIncompatible if they are of different models
+   * @throws HawserException.CheckpointIncompatible if the checkpoints are of different models
    */
   public static void average(List<Path> checkpoints, List<Double> weights, Path target) {
     List<String> paths = checkpoints.stream().map(Path::toString).toList();

@@ -161,10 +161,10 @@ public final class Config extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * Computes the plan on devices that need not be here, and foretells how long a step takes there.
+   * Computes the plan for devices that this machine need not have, and predicts how long a step takes there.
    *
    * @param cluster the text of a cluster file, or the name of one in the library, such as "h100-80"
-   * @param tokens of a whole run, whose days are foretold; 0: none
+   * @param tokens the tokens of a whole run, to predict its days; 0: no prediction of a run
    */
   public Plan planOn(String cluster, double tokens) {
     return new Plan(Native.hws_plan_create_on(this, cluster, tokens));
