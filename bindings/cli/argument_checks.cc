@@ -80,9 +80,10 @@ void add_sets(CLI::App* app, std::vector<std::string>* sets) {
 
 void add_cluster(CLI::App* plan, std::string* cluster, double* tokens) {
   plan->add_option("--cluster", *cluster,
-                   "Foretell a step on these devices: a cluster file, or a100-80, h100-80 or h200-141")
+                   "Predict a step on these devices: a cluster file, or a100-80, h100-80 or h200-141")
       ->type_name("FILE|NAME");
-  plan->add_option("--tokens", *tokens, "With --cluster: tokens of a whole run, such as 1.5e12, for its days")
+  plan->add_option("--tokens", *tokens,
+                   "With --cluster: tokens of a whole run, such as 1.5e12, to predict its days")
       ->type_name("TOKENS")
       ->check(number_from_zero());
 }

@@ -79,8 +79,9 @@ int run_average(const AverageOptions& options) {
     if (step >= range.first && step <= range.last)
       steps.push_back(step), paths.push_back(folder + "/step-" + std::to_string(step));
   if (steps.size() < 2)
-    refuse("a mean needs two checkpoints or more; of " + folder + ", these steps are in the range: " +
-           listed(steps) + " (it has " + listed(all) + "). /checkpoint/keep_last says how many a run keeps");
+    refuse("a mean needs at least two checkpoints; in " + folder + ", the range contains steps " +
+           listed(steps) + " (all steps: " + listed(all) +
+           "). /checkpoint/keep_last sets how many a run keeps");
   if (!options.weights.empty() && options.weights.size() != steps.size())
     refuse("--weights has " + std::to_string(options.weights.size()) + " numbers for " +
            std::to_string(steps.size()) + " checkpoints (steps " + listed(steps) + ")");

@@ -106,13 +106,6 @@ struct ConvertOptions {
 };
 int run_convert(const ConvertOptions& options);
 
-struct MergeOptions {
-  std::string source, destination, dtype;
-  std::string onto;  ///< --onto: another copy of the base; "": the one that the adapter was trained on
-};
-/// Writes the model of a run with its adapter merged into the weights, loads it and compares logits.
-int run_merge(const MergeOptions& options);
-
 /// Shows the flight records of a failed run. `paths` are records or folders of them.
 int run_flight(const std::vector<std::string>& paths, bool json);
 

@@ -111,7 +111,7 @@ int run_init(const std::string& preset, const std::string& file) {
 }
 
 int run_plan(const ConfigOptions& options, const ClusterOptions& on, bool json) {
-  if (on.cluster.empty() && on.tokens > 0) refuse("--tokens foretells a run on a cluster; add --cluster");
+  if (on.cluster.empty() && on.tokens > 0) refuse("--tokens predicts a run on a cluster; add --cluster");
   const Config config = load_config(options);
   // The text of a file if there is one, otherwise the name of a cluster in the library.
   const std::string cluster = exists(on.cluster) ? read_file(on.cluster) : on.cluster;

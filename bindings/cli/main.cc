@@ -11,12 +11,13 @@
 #include <string>
 
 #include "bindings/cli/argument_checks.h"
-#include "bindings/cli/client.h"
 #include "bindings/cli/average_command.h"
+#include "bindings/cli/client.h"
 #include "bindings/cli/commands.h"
 #include "bindings/cli/completion/completion_command.h"
 #include "bindings/cli/eval/eval_command.h"
 #include "bindings/cli/file_failure.h"
+#include "bindings/cli/merge_command.h"
 #include "bindings/cli/output.h"
 #include "bindings/cli/report/compare_command.h"
 #include "bindings/cli/suggestions.h"
@@ -247,7 +248,7 @@ void add_config_commands(CLI::App* app, Action* action) {
       [=] { *action = [=] { return hawser::cli::run_prove(*prove_options, *prove_steps, *prove_json); }; });
 }
 
-void add_convert_and_merge(CLI::App* app, Action* action) {
+void add_convert(CLI::App* app, Action* action) {
   auto c = std::make_shared<hawser::cli::ConvertOptions>();
   CLI::App* convert = app->add_subcommand(
       "convert", "Convert a Hugging Face folder to a checkpoint, or back, or either to GGUF");
@@ -265,19 +266,6 @@ void add_convert_and_merge(CLI::App* app, Action* action) {
       ->type_name("KEY")
       ->allow_extra_args(false);
   convert->callback([=] { *action = [c] { return hawser::cli::run_convert(*c); }; });
-
-  auto m = std::make_shared<hawser::cli::MergeOptions>();
-  CLI::App* merge =
-      app->add_subcommand("merge", "Write a model with its adapter merged, as a Hugging Face folder");
-  merge->add_option("run", m->source, "Run folder or checkpoint")->type_name("RUN")->required();
-  merge->add_option("destination", m->destination, "New folder to write")->type_name("DIR")->required();
-  merge->add_option("--dtype", m->dtype, "Weight type (default: as imported, or f32)")
-      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
-  merge
-      ->add_option("--onto", m->onto,
-                   "Model to merge into (default: the base that the adapter was trained on)")
-      ->type_name("MODEL");
-  merge->callback([=] { *action = [m] { return hawser::cli::run_merge(*m); }; });
 }
 
 void add_model_commands(CLI::App* app, Action* action) {
@@ -344,7 +332,8 @@ int run(int argc, char** argv) {
   hawser::cli::add_tokenizer_command(&app, &action);
   add_config_commands(&app, &action);
   add_explain(&app, &action);
-  add_convert_and_merge(&app, &action);
+  add_convert(&app, &action);
+  hawser::cli::add_merge_command(&app, &action);
   hawser::cli::add_average_command(&app, &action);
   add_model_commands(&app, &action);
   hawser::cli::add_completion_command(&app, &action);

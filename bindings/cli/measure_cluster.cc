@@ -144,8 +144,9 @@ ordered_json matmul_json(const Rates& rates, const std::map<std::string, double>
 ordered_json memory_json(const Rates& rates, double copies, const std::string& source) {
   double most = copies;
   for (const auto& [name, rate] : rates.kernels) most = std::max(most, rate.value());
-  ordered_json memory = {{"bytes_per_second", sourced(most, "the fastest kernel, perhaps out of caches")},
-                         {"efficiency", sourced(copies / most, "y = a + b over 192 MiB")}};
+  ordered_json memory = {
+      {"bytes_per_second", sourced(most, "the fastest kernel, whose operands may have been in caches")},
+      {"efficiency", sourced(copies / most, "y = a + b over 192 MiB")}};
   for (const auto& [name, rate] : rates.kernels) memory["kernels"][name] = sourced(rate.value(), source);
   return memory;
 }
@@ -171,7 +172,7 @@ ordered_json measure_cluster(int32_t threads) {
   device["attention"] = {{"forward", attention_json(rates, true, source)},
                          {"backward", attention_json(rates, false, source)}};
   device["memory"] = memory_json(rates, copies, source);
-  device["launch_seconds"] = sourced(0, "a call of a function");
+  device["launch_seconds"] = sourced(0, "a function call");
   const std::string shared = "assumed: ranks are threads, and a sum passes memory four times";
   return {{"name", cpu + ", " + counted(host.at("threads"), "thread") + " a rank"},
           {"device", device},

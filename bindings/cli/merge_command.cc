@@ -1,7 +1,8 @@
-// `hawser merge`: writes a base with its adapter as one model. Then loads that model and compares its logits
-// with those of the base with the adapter.
+#include "bindings/cli/merge_command.h"
+
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -17,6 +18,11 @@ namespace hawser::cli {
 namespace {
 
 using nlohmann::ordered_json;
+
+struct MergeOptions {
+  std::string source, destination, dtype;
+  std::string onto;  ///< --onto: another copy of the base; "": the one that the adapter was trained on
+};
 
 /// The rows of tokens on which all models are compared.
 struct Rows {
@@ -85,8 +91,8 @@ void require_close(const Difference& d, const std::string& folder) {
                     "): do not use it. If --dtype f32 gives a close one, the type cannot hold these weights");
 }
 
-}  // namespace
-
+/// Writes the model of a run with its adapter merged into the weights, loads it and compares its logits with those
+/// of the base with the adapter.
 int run_merge(const MergeOptions& options) {
   const ModelPath model = find_model(options.source);
   if (model.kind == ModelKind::kHuggingFace)
@@ -122,6 +128,23 @@ int run_merge(const MergeOptions& options) {
                  in_nf4 ? " as it was trained on, decoded from nf4" : "", options.destination.c_str());
   output().print("loaded again: logits differ by at most %.2g; they spread over %.2g\n", d.largest, d.spread);
   return kExitOk;
+}
+
+}  // namespace
+
+void add_merge_command(CLI::App* app, std::function<int()>* action) {
+  auto m = std::make_shared<MergeOptions>();
+  CLI::App* merge =
+      app->add_subcommand("merge", "Write a model with its adapter merged, as a Hugging Face folder");
+  merge->add_option("run", m->source, "Run folder or checkpoint")->type_name("RUN")->required();
+  merge->add_option("destination", m->destination, "New folder to write")->type_name("DIR")->required();
+  merge->add_option("--dtype", m->dtype, "Weight type (default: as imported, or f32)")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
+  merge
+      ->add_option("--onto", m->onto,
+                   "Model to merge into (default: the base that the adapter was trained on)")
+      ->type_name("MODEL");
+  merge->callback([=] { *action = [m] { return run_merge(*m); }; });
 }
 
 }  // namespace hawser::cli

@@ -134,7 +134,7 @@ int run_device(const DeviceOptions& options) {
       throw Failure(HWS_ALREADY_EXISTS,
                     options.measure + " already exists; choose another name or remove it");
     replace_file(options.measure, measure_cluster(options.threads).dump(2) + "\n");
-    output().print("wrote %s; foretell a step with: hawser plan CONFIG --cluster %s\n",
+    output().print("wrote %s; predict a step with: hawser plan CONFIG --cluster %s\n",
                    options.measure.c_str(), options.measure.c_str());
     return kExitOk;
   }

@@ -68,7 +68,9 @@ bool Advice::suggest(const std::vector<Setting>& settings, const char* remark) {
     return false;
   }
   if (changed.batch.global_batch != config_.batch.global_batch) return false;
-  const int64_t saved = bytes_ - make_plans(model_, changed, target_, inference_).device_bytes();
+  // Another optimizer also changes which parameters are in one group.
+  const nn::Model model = model_of(changed, model_.table().tile_rows());
+  const int64_t saved = bytes_ - make_plans(model, changed, target_, inference_).device_bytes();
   if (saved >= bytes_ / kLeastShare)
     text_ += fmt::format("\n  {}{} saves {}", words, remark, plan::bytes_text(saved));
   return true;

@@ -23,7 +23,7 @@ class Average {
  public:
   explicit Average(const std::vector<Weighted>& of) {
     if (of.size() < 2)
-      fail(Code::kInvalidArgument, "a mean needs two checkpoints or more, not {}", of.size());
+      fail(Code::kInvalidArgument, "a mean needs at least two checkpoints, not {}", of.size());
     for (const Weighted& one : of) {
       if (!(one.weight > 0) || !std::isfinite(one.weight))
         fail(Code::kInvalidArgument, "the weight {} of checkpoint {} must be above 0 and finite", one.weight,
@@ -63,7 +63,7 @@ class Average {
       if (found == other.tensors().end() || found->second.shape != entry.shape ||
           !hf::is_weight_dtype(found->second.dtype))
         fail(Code::kCheckpointIncompatible,
-             "checkpoint {} does not have the tensor \"{}\" of {}, in its shape", other.path(), name,
+             "checkpoint {} has no tensor \"{}\" of the shape that it has in {}", other.path(), name,
              first().path());
     }
   }

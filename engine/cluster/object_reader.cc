@@ -67,7 +67,7 @@ int64_t ObjectReader::integer(const char* key) {
   constexpr int64_t kMost = int64_t{1} << 40;
   const int64_t number = value->is_number_integer() ? value->get<int64_t>() : 0;
   if (number >= 1 && number <= kMost) return number;
-  problem(key, fmt::format("is {}", config::quote(value->dump())), "write an integer from 1 on");
+  problem(key, fmt::format("is {}", config::quote(value->dump())), "write an integer from 1 to 2^40");
   return 0;
 }
 
@@ -95,7 +95,7 @@ std::vector<ObjectReader> ObjectReader::list(const char* key, size_t least) {
   if (value == nullptr) return readers;
   if (!value->is_array() || value->size() < least) {
     problem(key, fmt::format("is {}", config::quote(value->dump())),
-            fmt::format("write a list of at least {}", least));
+            fmt::format("write a list of at least {} objects", least));
     return readers;
   }
   for (size_t i = 0; i < value->size(); ++i) {

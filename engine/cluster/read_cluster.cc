@@ -76,11 +76,9 @@ std::vector<AttentionPoint> read_attention(ObjectReader* reader, const char* key
 }
 
 bool is_kernel(const std::string& name) {
-  for (int k = 0;; ++k) {
-    const std::string known = nn::kernel_name(static_cast<nn::Kernel>(k));
-    if (known == name) return true;
-    if (k == static_cast<int>(nn::Kernel::kSgdBf16) || k > 255) return false;
-  }
+  for (int k = 0; k < static_cast<int>(nn::Kernel::kCount); ++k)
+    if (name == nn::kernel_name(static_cast<nn::Kernel>(k))) return true;
+  return false;
 }
 
 void read_memory(ObjectReader reader, DeviceRates* device) {
@@ -92,7 +90,7 @@ void read_memory(ObjectReader reader, DeviceRates* device) {
       const double most = device->bytes_per_second > 0 ? device->bytes_per_second : 1e300;
       device->kernels[name] = kernels.sourced(name.c_str(), {0, most});
       if (!is_kernel(name))
-        kernels.problem(name, "is no kernel", "`hawser plan` lists the kernels of a step");
+        kernels.problem(name, "is not the name of a kernel", "`hawser plan` lists the kernels of a step");
     }
   }
   reader.finish();
@@ -122,7 +120,7 @@ void read_efficiency(ObjectReader reader, NetworkLevel* level) {
     for (int32_t o = 0; o < static_cast<int32_t>(comm::Operation::kCount); ++o)
       known |= name == comm::operation_name(static_cast<comm::Operation>(o));
     if (!known)
-      reader.problem(name, "is no operation",
+      reader.problem(name, "is not an operation",
                      "use all_gather, reduce_scatter, all_reduce, all_to_all or send");
   }
 }
@@ -136,7 +134,7 @@ void read_network(ObjectReader* reader, std::vector<NetworkLevel>* levels) {
     level.name = item.text("name");
     const bool last = l + 1 == list.size();
     if (last && item.has("ranks"))
-      item.problem("ranks", "is there", "remove it: the last level connects all ranks");
+      item.problem("ranks", "is set for the last level", "remove it: the last level connects all ranks");
     level.ranks = last ? item.integer_if("ranks") * 0 : item.integer("ranks");
     if (!last && level.ranks > 0 && (level.ranks <= inner || level.ranks % inner != 0))
       item.problem("ranks", fmt::format("is {}", level.ranks),
@@ -179,7 +177,7 @@ OrderedJson parsed(std::string_view json) {
   try {
     return parse_json<OrderedJson>(json);
   } catch (const OrderedJson::exception&) {
-    fail(Code::kInvalidArgument, "the cluster is not valid: it is not JSON from byte {} on",
+    fail(Code::kInvalidArgument, "the cluster is not valid: it is not valid JSON at byte {}",
          json_error_at(json));
   }
 }

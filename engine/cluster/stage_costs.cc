@@ -23,8 +23,8 @@ double efficiency(const NetworkLevel& level, comm::Operation operation) {
 
 double needed(double rate, const char* field, const Plan& plan) {
   if (rate > 0) return rate;
-  fail(Code::kInvalidArgument, "the cluster does not state {}, but plan {} copies there; add the field",
-       field, plan.name);
+  fail(Code::kInvalidArgument, "the cluster does not state {}, which plan {} needs; add the field", field,
+       plan.name);
 }
 
 /// Returns the seconds of a copy between the arena and another memory of the rank. The arena of a CPU is in

@@ -140,7 +140,7 @@ void check_names(const Effective& c, const char* pointer, bool allowed, std::vec
 void check_pattern(const Effective& c, const std::string& pointer, std::vector<Problem>* problems) {
   const std::string& pattern = c.text(pointer);
   if (pattern.empty()) {
-    problems->push_back({pointer, "is empty, and no parameter's name matches it", "remove it"});
+    problems->push_back({pointer, "is empty, so it matches no parameter", "remove it"});
   } else if (const size_t at = pattern.find_first_of("[]{}\\|^$()+"); at != std::string::npos) {
     problems->push_back(
         {pointer, fmt::format("'{}' occurs in no parameter's name; only * and ? are wildcards", pattern[at]),

@@ -22,7 +22,7 @@ bool compresses_remade(const Effective& c, std::string_view array) {
   return compresses(c, array) && remakes(c, array);
 }
 
-constexpr const char* kOneList = "leave it in one of the two lists";
+constexpr const char* kOneList = "remove it from one of the two lists";
 
 constexpr const char* kHostIsHere = "has no effect: device \"cpu\" computes in the host's memory";
 constexpr const char* kDiskOrOff = "use \"disk\" or \"off\"";
@@ -61,7 +61,7 @@ constexpr Check kMemoryChecks[] = {
     {"/recompute/compress",
      {"/recompute/compress", "/recompute/policy"},
      [](const Effective& c) { return compresses_remade(c, "mlp_hidden"); },
-     "\"mlp_hidden\" is recomputed (it is in /recompute/arrays, or these are not set), so it is never saved",
+     "\"mlp_hidden\" is recomputed (/recompute/arrays names it or is not set), so it is never saved",
      kOneList},
     {"/recompute/compress",
      {"/recompute/compress", "/recompute/policy", "/recompute/arrays"},

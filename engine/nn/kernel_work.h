@@ -18,6 +18,7 @@ enum class Kernel : uint8_t {
 #define HWS_ENUMERATOR(name, Args) k##Args,
   HWS_EACH_KERNEL(HWS_ENUMERATOR)
 #undef HWS_ENUMERATOR
+      kCount
 };
 
 /// Returns a name such as "matmul", "matmul_gelu" (a product with a fused operation) or "attention_forward",

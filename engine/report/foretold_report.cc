@@ -35,9 +35,8 @@ constexpr const char* kNotModelled[] = {
 
 /// How exact the memory of a described GPU is.
 constexpr const char* kBounds =
-    "workspaces of cuDNN and cuBLASLt are the plan's bounds; bytes are exact to the byte only for devices "
-    "that "
-    "are here";
+    "workspaces of cuDNN and cuBLASLt are the plan's bounds; memory is exact only for devices of this "
+    "machine";
 
 class ForetoldReport {
  public:
@@ -217,7 +216,7 @@ std::string ForetoldReport::stages_text() const {
                         t.exposed_in_all() + t.copies, t.bubble);
   }
   if (!fits())
-    text += fmt::format("it does not fit: a rank needs {}, and has {}\n", plan::bytes_text(most_bytes()),
+    text += fmt::format("it does not fit: a rank needs {}, but has {}\n", plan::bytes_text(most_bytes()),
                         plan::bytes_text(static_cast<int64_t>(cluster_.device.memory_bytes)));
   return text + "\n";
 }
@@ -243,13 +242,13 @@ std::string ForetoldReport::text() const {
   std::string text = ranks() == 1 ? fmt::format("1 rank of {}\n\n", cluster_.name)
                                   : fmt::format("{} ranks ({}) of {}\n\n", ranks(),
                                                 degrees_text(a_.config.mesh), cluster_.name);
-  text += fmt::format("a step     {:.4f} s, {:.0f} tokens/s, MFU {:.1f} %\nof it      {}\n", step_.seconds,
+  text += fmt::format("a step     {:.4f} s, {:.0f} tokens/s, MFU {:.1f} %\nshares     {}\n", step_.seconds,
                       tokens_per_second(), 100 * mfu(), shares_text());
   if (tokens_ > 0)
     text += fmt::format("a run      {:.4g} tokens: {:.0f} steps, {:.2f} days, {:.0f} {}-hours\n", tokens_,
                         steps(), days(), gpu_hours(), device_.kind == device::Kind::kCuda ? "GPU" : "rank");
   text += "\n" + stages_text() + sent_text();
-  if (stages_.size() > 1) text += pipeline_text(stages_) + "What follows is of the first stage.\n\n";
+  if (stages_.size() > 1) text += pipeline_text(stages_) + "The rest describes the first stage.\n\n";
   text += plan::format_memory(stages_.front().train) + "\n";
   text += work_text(plan::step_work(stages_.front().train)) + "\n";
   for (const char* const line : kNotModelled) text += fmt::format("not modelled: {}\n", line);

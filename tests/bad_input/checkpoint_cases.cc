@@ -217,8 +217,8 @@ std::vector<Case> belonging() {
        }},
       manifest(
           "a checkpoint whose rules gave a tensor another optimizer with as many moments",
-          {"state of optimizer \"muon\" for \"embedding.tokens.weight\"", "this engine's optimizer is \"adamw\"",
-           "/optimizer/rules"},
+          {"state of optimizer \"muon\" for \"embedding.tokens.weight\"",
+           "this engine's optimizer is \"adamw\"", "/optimizer/rules"},
           [](Json& j) {
             j["config"]["optimizer"]["rules"] =
                 Json::parse(R"([{"of": "embedding.*", "kind": "muon"}, {"of": "*", "rate": 2}])");

@@ -45,7 +45,7 @@ std::vector<Case> rows() {
           {"/recompute/compress", "while \"attention\" is recomputed from it", "instead of recomputing it"}),
       bad(R"({"mesh": {"cp": 2, "cp_mode": "ulysses"}, "recompute": {"compress": ["attention"]}})",
           {"/recompute/compress", "ulysses", "\"ring\" or \"gather\""}),
-      bad(R"({"model": {"moe": {"experts": 4, "top_k": 2}}, "recompute": {"compress": ["mlp_hidden"]}})",
+      bad(R"({"model": {"bias": {"all": false}, "moe": {"experts": 4, "top_k": 2}}, "recompute": {"compress": ["mlp_hidden"]}})",
           {"/recompute/compress", "in a model with experts", "leave \"mlp_hidden\" out"}),
       bad(R"({"offload": {"activations": "disk"}})", {"/offload/folder", "is missing", "fast local disk"}),
       bad(R"({"offload": {"activations": "host"}})", {"/offload/activations", "no effect", "use \"disk\""}),

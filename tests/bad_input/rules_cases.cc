@@ -103,23 +103,6 @@ std::vector<Case> loss_scales() {
   };
 }
 
-std::vector<Case> optimizer_rules() {
-  return {
-      bad(R"({"optimizer": {"rules": [{"rate": 2}]}})", {"/optimizer/rules/0/of", "is missing", "*norm*"}),
-      bad(R"({"optimizer": {"rules": [{"of": ""}]}})", {"/optimizer/rules/0/of", "is empty"}),
-      bad(R"({"optimizer": {"rules": [{"of": "blocks.{0,1}"}]}})", {"/optimizer/rules/0/of", "'{'"}),
-      bad(R"({"optimizer": {"rules": [{"of": "*", "kind": "adam"}]}})",
-          {"/optimizer/rules/0/kind", "did you mean \"adamw\""}),
-      bad(R"({"optimizer": {"rules": [{"of": "*", "decay": -1}]}})", {"/optimizer/rules/0/decay", "-1"}),
-      bad(R"({"optimizer": {"rules": [{"of": "block.0.*", "rate": 2}]}})",
-          {"/optimizer/rules/0/of", "block.0.*", "blocks.0.attention.q.weight"}),
-      bad(R"({"optimizer": {"frozen": ["blocks.*"], "rules": [{"of": "blocks.0.*", "rate": 2}]}})",
-          {"/optimizer/rules/0/of", "are frozen", "remove it"}),
-      bad(R"({"optimizer": {"rules": [{"of": "*.attention.q.*", "kind": "lion"}]}})",
-          {"/optimizer/rules", "attention.q.weight", "one matrix product"}),
-  };
-}
-
 std::vector<Case> training() {
   return {
       bad(R"({"data": {"path": "a"}})", {"/data/format", "no format", "megatron"}),
@@ -396,7 +379,7 @@ Area rules_area() {
       "micro_batch 2) and planned.",
       ranges()};
   for (const auto& more :
-       {model(), training(), optimizer_rules(), loss_scales(), parallel(), quantized_cases(),
+       {model(), training(), optimizer_rules_cases(), loss_scales(), parallel(), quantized_cases(),
         tensor_parallel(), context_parallel(), experts(), latent_attention(), pipelines()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;

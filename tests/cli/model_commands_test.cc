@@ -46,7 +46,8 @@ TEST_F(ModelCommands, AverageWritesTheMeanOfTheCheckpointsOfARange) {
   succeed("convert mean folder");
   EXPECT_EQ(loss("folder"), loss("mean"));
   refused("average run mean", {"mean", "exists"});
-  refused("average run --steps 11..20 other", {"two checkpoints", "in the range: 20", "it has 10, 20"});
+  refused("average run --steps 11..20 other",
+          {"two checkpoints", "the range contains steps 20", "all steps: 10, 20"});
   for (const char* steps : {"10", "20..10", "a..b", "-1..20", "10.."})
     refused(std::string("average run other --steps ") + steps, {"800..1000"});
   refused("average run --weights 1 other", {"1 numbers for 2 checkpoints"});

@@ -131,9 +131,9 @@ extern "C" {
     #[doc = ""]
     #[doc = " While one of the following calls runs on this thread, it calls the poll at most every 20 ms. If the poll"]
     #[doc = " returns a number other than 0, the call ends with HWS_CANCELLED: hws_engine_train, _eval and _generate as"]
-    #[doc = " by hws_engine_cancel; hws_checkpoint_verify, _load, _load_latest and _latest while they check digests (a"]
-    #[doc = " load has changed nothing then), and _average; hws_engine_create, hws_checkpoint_import and _export while they read"]
-    #[doc = " weights, and hws_engine_create while it computes the log-probabilities of a reference;"]
+    #[doc = " by hws_engine_cancel; hws_checkpoint_verify, _load, _load_latest, _latest and _average while they check"]
+    #[doc = " digests (a load has changed nothing then); hws_engine_create, hws_checkpoint_import and _export while they"]
+    #[doc = " read weights, and hws_engine_create while it computes the log-probabilities of a reference;"]
     #[doc = " hws_tokenizer_encode, _render and _train; hws_config_prove_layout; hws_device_measure and _peak;"]
     #[doc = " hws_data_prepare. A step, a save or a transfer is never cut short."]
     #[doc = ""]
@@ -338,22 +338,23 @@ extern "C" {
     pub fn hws_plan_create(config: *const hws_config, out: *mut *mut hws_plan) -> hws_status;
 }
 extern "C" {
-    #[doc = " The plan of a config on devices that need not be here, and how long a step takes there. `cluster`: the"]
-    #[doc = " text of a cluster file (engine/cluster/README.md), or the name of one in the library: \"a100-80\", \"h100-80\","]
-    #[doc = " \"h200-141\". A config that names no /device gets the cluster's. tokens: of a whole run, whose days are"]
-    #[doc = " foretold; 0: none. No device is opened, and the answer is the same on every machine."]
+    #[doc = " The plan of a config for devices that this machine need not have, with a prediction of how long a step"]
+    #[doc = " takes there. `cluster`: the text of a cluster file (engine/cluster/README.md), or the name of one in the"]
+    #[doc = " library: \"a100-80\", \"h100-80\", \"h200-141\". A config that names no /device gets the cluster's. `tokens`: the"]
+    #[doc = " tokens of a whole run, for which the report also predicts the days; 0: no prediction of a run. No device is"]
+    #[doc = " opened, and the result is the same on every machine."]
     #[doc = ""]
-    #[doc = " The report has, instead of instructions and slots, \"foretold\": {\"cluster\",\"seconds\",\"tokens_per_second\","]
+    #[doc = " Instead of instructions and slots, the report has \"foretold\": {\"cluster\",\"seconds\",\"tokens_per_second\","]
     #[doc = " \"mfu\",\"bubble_share\",\"mean_seconds\": {\"computing\",\"exposed\": {group: seconds},\"copies\",\"bubble\"},\"stages\":"]
     #[doc = " [{\"stage\",\"device_bytes\",\"free_bytes\",\"memory\",\"seconds\"}],\"sent\": [{\"group\",\"operation\",\"hop\",\"bytes\":"]
     #[doc = " {level: bytes}}],\"run\": {\"tokens\",\"steps\",\"days\",\"device_hours\"},\"not_modelled\": [...],\"bounds\"}."]
-    #[doc = " `exposed` are seconds in which a stage waits for data that is on its way; the seconds of a stage add up to"]
-    #[doc = " the step's. `sent` is by a rank of the first stage. Workspaces of a GPU's libraries are upper bounds; bytes"]
-    #[doc = " are exact only for devices that are here."]
+    #[doc = " `exposed` has the seconds in which a stage waits for data that is on its way; the seconds of a stage add up"]
+    #[doc = " to those of the step. `sent` lists what one rank of the first stage sends. The workspaces of a GPU's"]
+    #[doc = " libraries are upper bounds; bytes are exact only for devices of this machine."]
     #[doc = ""]
-    #[doc = " Errors: HWS_INVALID_ARGUMENT for a cluster with fields that are missing, unknown or out of range, all of"]
-    #[doc = " them named, with {\"problems\": [{\"pointer\",\"message\",\"fix\"}]} as details, and for `tokens` below 0;"]
-    #[doc = " HWS_NOT_FOUND for an unknown name; those of hws_plan_create."]
+    #[doc = " Errors: HWS_INVALID_ARGUMENT for `tokens` below 0, and for a cluster with fields that are missing, unknown"]
+    #[doc = " or out of range: the message names all of them, and {\"problems\": [{\"pointer\",\"message\",\"fix\"}]} are the"]
+    #[doc = " details; HWS_NOT_FOUND for an unknown name; those of hws_plan_create."]
     pub fn hws_plan_create_on(
         config: *const hws_config,
         cluster: *const ::core::ffi::c_char,
@@ -1289,13 +1290,14 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " Makes a checkpoint whose weights are weighted means of those of other checkpoints of one model. paths: a"]
-    #[doc = " JSON array of their paths. weights: a JSON array of as many positive numbers; NULL: equal ones. Each element"]
-    #[doc = " is computed in f64 and rounded once to f32. The new checkpoint has no optimizer state, so it can be exported,"]
-    #[doc = " evaluated, and start a run (init.from), but not be resumed. Its step is the greatest of theirs. `path` must"]
-    #[doc = " not exist, and appears complete or not at all. Every digest is verified. Errors: HWS_INVALID_ARGUMENT (fewer"]
-    #[doc = " than two paths, other weights), HWS_NOT_FOUND, HWS_CHECKPOINT_CORRUPT; HWS_CHECKPOINT_INCOMPATIBLE for"]
-    #[doc = " different models, vocabularies or tokenizers; HWS_FAILED_PRECONDITION for adapters; HWS_ALREADY_EXISTS."]
+    #[doc = " Makes a checkpoint with the weighted mean of the weights of several checkpoints of one model. paths: a"]
+    #[doc = " JSON array of their paths. weights: a JSON array of as many positive numbers; NULL: equal numbers. Each"]
+    #[doc = " element is computed in f64 and rounded once to f32. The new checkpoint has no optimizer state, so it can be"]
+    #[doc = " exported and evaluated, and can start a run (init.from), but cannot be resumed. Its step is the greatest"]
+    #[doc = " step of the given checkpoints. `path` must not exist, and appears complete or not at all. Every digest is"]
+    #[doc = " verified first. Errors: HWS_INVALID_ARGUMENT (fewer than two paths, or weights that are not positive and"]
+    #[doc = " finite, or not as many), HWS_NOT_FOUND, HWS_CHECKPOINT_CORRUPT; HWS_CHECKPOINT_INCOMPATIBLE for different"]
+    #[doc = " models, vocabularies or tokenizers; HWS_FAILED_PRECONDITION for adapters; HWS_ALREADY_EXISTS."]
     pub fn hws_checkpoint_average(
         paths: *const ::core::ffi::c_char,
         weights: *const ::core::ffi::c_char,
@@ -1484,10 +1486,10 @@ extern "C" {
     #[doc = " \"communication\": {\"calls\", \"seconds\", \"bytes\"}, \"exchanges\": the same within blocks (pairs of dualpipev"]
     #[doc = " computed during \"beside_seconds\" of them), \"kernels\": [{\"kernel\", \"type\", \"calls\", \"seconds\", \"flops\","]
     #[doc = " \"bytes\"}]}]}, slowest kernel first. A matmul, also a fused one such as \"matmul_gelu\", has a row for each"]
-    #[doc = " shape (\"m\", \"n\", \"k\", \"a_transposed\", \"b_transposed\"), attention one for each number of keys and size of a"]
-    #[doc = " head (\"length\", \"head_dim\"). flops are those of matrix products and attention; bytes those of operands,"]
-    #[doc = " each read or written once. HWS_FORMAT_TEXT: the same as a table. Errors: HWS_FAILED_PRECONDITION if no"]
-    #[doc = " step was recorded."]
+    #[doc = " shape (\"m\", \"n\", \"k\", \"a_transposed\", \"b_transposed\"). Attention has a row for each number of keys and size"]
+    #[doc = " of a head (\"length\", \"head_dim\"). flops are those of matrix products and attention; bytes are those of the"]
+    #[doc = " operands, each read or written once. HWS_FORMAT_TEXT: the same as a table. Errors:"]
+    #[doc = " HWS_FAILED_PRECONDITION if no step was recorded."]
     pub fn hws_engine_profile(
         engine: *const hws_engine,
         format: i32,
