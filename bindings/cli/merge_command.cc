@@ -91,8 +91,8 @@ void require_close(const Difference& d, const std::string& folder) {
                     "): do not use it. If --dtype f32 gives a close one, the type cannot hold these weights");
 }
 
-/// Writes the model of a run with its adapter merged into the weights, loads it and compares its logits with those
-/// of the base with the adapter.
+/// Writes the model of a run with its adapter merged into the weights, loads it and compares its logits with
+/// those of the base with the adapter.
 int run_merge(const MergeOptions& options) {
   const ModelPath model = find_model(options.source);
   if (model.kind == ModelKind::kHuggingFace)
