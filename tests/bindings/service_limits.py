@@ -33,6 +33,7 @@ OTHER_TEXTS = {
     "Adapter.targets",
     "Adapter.train",
     "Init.ignore_keys",
+    "OptimizerRule.of",
     "OptimizerSection.frozen",
     "Source.name",
     "Config.preset",

@@ -34,10 +34,10 @@ std::vector<Layout> layouts_of(int64_t replicate, int64_t shard, int64_t accumul
 }  // namespace
 
 std::string name_of(const Cell& c) {
-  return fmt::format("{} {} {} {}{}{} heads {}, {}", c.problem.precision, c.problem.optimizer,
+  return fmt::format("{} {} {} {}{}{}{} heads {}, {}", c.problem.precision, c.problem.optimizer,
                      c.problem.tied ? "tied" : "separate", c.problem.frozen ? "frozen" : "all",
                      c.problem.like_gpt2 ? "" : " gemma", c.problem.documents ? " documents" : "",
-                     c.problem.heads, c.layout.name());
+                     c.problem.rules.empty() ? "" : " rules", c.problem.heads, c.layout.name());
 }
 
 /// Each block has tensors of several optimizers, rates and decays.
