@@ -16,6 +16,7 @@ class LostOutput : public CommandTest {
     succeed(
         "train config.json --data text.txt --out made --set /train/steps=2 --set /train/log_every=1 "
         "--set /adapter/rank=2");
+    succeed("train config.json --data text.txt --out plain --set /train/steps=2 --set /checkpoint/every=1");
     std::filesystem::copy(path("made"), path("copied"), std::filesystem::copy_options::recursive);
   }
 
@@ -54,6 +55,7 @@ class LostOutput : public CommandTest {
 /// stands for a new path in each run.
 const std::multimap<std::string, std::string>& printing() {
   static const std::multimap<std::string, std::string> commands = {
+      {"average", "average plain averaged%"},
       {"chat", "chat --help"},
       {"compare", "compare made copied -o compared%.html"},
       {"completion", "completion bash"},

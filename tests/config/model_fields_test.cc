@@ -58,9 +58,19 @@ TEST(Rows, HaveEveryKeyOfTheSchema) {
   add_keys(schema(), "", &keys);
   std::erase_if(keys, [](const std::string& key) { return key.starts_with("model/"); });
   // Rules, files and the rest of decode.cc read these.
-  std::set<std::string> rows{"preset",           "adapter/base",   "data/path",        "data/vocabulary",
-                             "data/vocab_size",  "moe/dispatch",   "recompute/policy", "recompute/every",
-                             "recompute/arrays", "recompute/rows", "train/epochs",     "train/epoch_samples"};
+  std::set<std::string> rows{"preset",
+                             "adapter/base",
+                             "data/path",
+                             "data/vocabulary",
+                             "data/vocab_size",
+                             "moe/dispatch",
+                             "recompute/policy",
+                             "recompute/every",
+                             "recompute/arrays",
+                             "recompute/rows",
+                             "recompute/compress",
+                             "train/epochs",
+                             "train/epoch_samples"};
   ResolvedConfig resolved;
   each_key(resolved, AddRows{&rows, ""});
   each_key(resolved.model.adapter, AddRows{&rows, "adapter/"});
