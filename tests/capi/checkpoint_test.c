@@ -76,6 +76,24 @@ static void save_beside_training(void) {
   hws_op_destroy(op);
 }
 
+static void averages_checkpoints(void) {
+  char paths[4096];
+  const char *const first = check_path("run/step-3"), *const last = check_path("run/step-6");
+  const int length = snprintf(paths, sizeof paths, "[\"%s\",\"%s\"]", first, last);
+  CHECK(length > 0 && (size_t)length < sizeof paths);
+  CHECK_OK(hws_checkpoint_average(paths, NULL, check_path("mean")));
+  CHECK_OK(hws_checkpoint_verify(check_path("mean")));
+  hws_buffer* out = NULL;
+  CHECK_OK(hws_checkpoint_inspect(check_path("mean"), &out));
+  CHECK(strstr(check_text(out), "\"step\":6") != NULL);
+  CHECK_ERROR(hws_checkpoint_average(paths, "[1,2]", check_path("mean")), HWS_ALREADY_EXISTS, "mean");
+  CHECK_ERROR(hws_checkpoint_average(paths, "[1]", check_path("other")), HWS_INVALID_ARGUMENT,
+              "1 numbers for 2 paths");
+  CHECK_ERROR(hws_checkpoint_average(paths, "[1,0]", check_path("other")), HWS_INVALID_ARGUMENT, "above 0");
+  CHECK_ERROR(hws_checkpoint_average("[]", NULL, check_path("other")), HWS_INVALID_ARGUMENT,
+              "at least two checkpoints");
+}
+
 static void tells_what_is_there(void) {
   hws_buffer* out = NULL;
   CHECK_OK(hws_checkpoint_inspect(check_path("run/step-3"), &out));
@@ -171,6 +189,7 @@ int main(void) {
   check_begin();
   trains_on_bitwise();
   save_beside_training();
+  averages_checkpoints();
   tells_what_is_there();
   other_data_is_a_choice();
   find_damage();

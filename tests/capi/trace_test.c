@@ -57,16 +57,16 @@ static void adds_up_what_kernels_took(void) {
   const char* json = check_text(out);
   /* the first of four steps is left out; 2 micro-batches x 2 blocks x 3 steps */
   CHECK(strstr(json, "\"steps\":3,") != NULL);
-  CHECK(strstr(json, "\"kernel\":\"attention_backward\",\"type\":\"F32\",\"calls\":12,") != NULL);
+  CHECK(strstr(json, "\"kernel\":\"attention_backward\",\"type\":\"F32\",\"length\":16,\"head_dim\":8,\"calls\":12,") != NULL);
   CHECK(strstr(json, "\"kernel\":\"adamw\"") != NULL && strstr(json, "\"kernel\":\"cross_entropy\"") != NULL);
   CHECK(strstr(json, "\"b_transposed\":true") != NULL);
   CHECK_OK(hws_engine_profile(engine, HWS_FORMAT_TEXT, &out));
   const char* text = check_text(out);
-  CHECK(strstr(text, "attention_forward fp32") != NULL && strstr(text, "between kernels") != NULL);
+  CHECK(strstr(text, "attention_forward 16 x 8 fp32") != NULL && strstr(text, "between kernels") != NULL);
   CHECK_ERROR(hws_engine_profile(engine, HWS_FORMAT_BINARY, &out), HWS_INVALID_ARGUMENT, "format");
 
   CHECK_OK(hws_engine_trace(engine, HWS_FORMAT_JSON, &out));
-  CHECK(count(check_text(out), "\"attention_backward fp32\",\"cat\":\"kernel\"") == 4);
+  CHECK(count(check_text(out), "\"attention_backward 16 x 8 fp32\",\"cat\":\"kernel\"") == 4);
   hws_engine_destroy(engine);
 }
 

@@ -61,8 +61,9 @@ mod transport;
 
 pub use batch::{Batch, SourceBatch, MASKED};
 pub use checkpoint::{
-    average_checkpoints, export_checkpoint, export_checkpoint_adapter, import_checkpoint, inspect_checkpoint, latest_checkpoint,
-    verify_checkpoint, Damaged, ExportType, LoadData, Loaded, Operation, OperationProgress,
+    average_checkpoints, export_checkpoint, export_checkpoint_adapter, import_checkpoint, inspect_checkpoint,
+    latest_checkpoint, verify_checkpoint, Damaged, ExportType, LoadData, Loaded, Operation,
+    OperationProgress,
 };
 pub use comm::{Address, Comm, Secret};
 pub use config::{Config, Plan, PlanReport, Problem, Proof};

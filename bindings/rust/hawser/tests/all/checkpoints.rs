@@ -105,7 +105,8 @@ fn checkpoints_are_averaged() {
     hawser::average_checkpoints(&of, &[3.0, 1.0], folder.file("closer_to_one")).unwrap();
     assert_eq!(hawser::inspect_checkpoint(folder.file("mean")).unwrap()["step"], 2);
     hawser::verify_checkpoint(folder.file("closer_to_one")).unwrap();
-    let refused = |weights: &[f64]| hawser::average_checkpoints(&of, weights, folder.file("x")).unwrap_err().code();
+    let refused =
+        |weights: &[f64]| hawser::average_checkpoints(&of, weights, folder.file("x")).unwrap_err().code();
     assert_eq!(refused(&[1.0]), Code::InvalidArgument);
     assert_eq!(refused(&[1.0, 0.0]), Code::InvalidArgument);
 }
