@@ -85,7 +85,7 @@ static void averages_checkpoints(void) {
   CHECK_OK(hws_checkpoint_verify(check_path("mean")));
   hws_buffer* out = NULL;
   CHECK_OK(hws_checkpoint_inspect(check_path("mean"), &out));
-  CHECK(strstr(check_text(out), "\"step\":6") != NULL);
+  CHECK(strstr(check_text(out), "\"step\": 6") != NULL);
   CHECK_ERROR(hws_checkpoint_average(paths, "[1,2]", check_path("mean")), HWS_ALREADY_EXISTS, "mean");
   CHECK_ERROR(hws_checkpoint_average(paths, "[1]", check_path("other")), HWS_INVALID_ARGUMENT,
               "1 numbers for 2 paths");

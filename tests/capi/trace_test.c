@@ -57,7 +57,11 @@ static void adds_up_what_kernels_took(void) {
   const char* json = check_text(out);
   /* the first of four steps is left out; 2 micro-batches x 2 blocks x 3 steps */
   CHECK(strstr(json, "\"steps\":3,") != NULL);
-  CHECK(strstr(json, "\"kernel\":\"attention_backward\",\"type\":\"F32\",\"length\":16,\"head_dim\":8,\"calls\":12,") != NULL);
+  CHECK(
+      strstr(
+          json,
+          "\"kernel\":\"attention_backward\",\"type\":\"F32\",\"length\":16,\"head_dim\":8,\"calls\":12,") !=
+      NULL);
   CHECK(strstr(json, "\"kernel\":\"adamw\"") != NULL && strstr(json, "\"kernel\":\"cross_entropy\"") != NULL);
   CHECK(strstr(json, "\"b_transposed\":true") != NULL);
   CHECK_OK(hws_engine_profile(engine, HWS_FORMAT_TEXT, &out));
