@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <nlohmann/json.hpp>
 
 #include "tests/harness/layout_run.h"
 
@@ -59,6 +60,18 @@ TEST(OptimizerRules, ARuleForAllTensorsIsTheSameAsTheSection) {
       const auto rule = run(problem_of(precision, "adamw", R"([{"of": "*", "kind": "lion"}])"), layout, 3);
       EXPECT_EQ(testing::first_difference(rule, run(problem_of(precision, "lion"), layout, 3)), "");
     }
+}
+
+TEST(OptimizerRules, OnlyTheArraysOfATensorsOwnOptimizerHaveMemory) {
+  const auto planned = [](const Problem& problem) {
+    testing::LayoutRun run(problem, ranks(1, 4, 1), nullptr);
+    return nlohmann::json::parse(run.trainer().reports().info_json()).at("memory").at("planned_bytes");
+  };
+  for (const char* precision : kPrecisions) {
+    const auto with_rule = planned(problem_of(precision, "adamw", R"([{"of": "*", "kind": "lion"}])"));
+    EXPECT_EQ(with_rule, planned(problem_of(precision, "lion")));
+    EXPECT_LT(with_rule, planned(problem_of(precision, "adamw")));
+  }
 }
 
 TEST(OptimizerRules, EachTensorIsUpdatedAsInARunOfItsOwnOptimizer) {
