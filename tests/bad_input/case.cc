@@ -46,6 +46,11 @@ bool has_doubled_quotes(const std::string& message) {
 
 }  // namespace
 
+Case bad(const std::string& patch, std::vector<std::string> words, int32_t status) {
+  return {"`" + patch + "`", status, std::move(words),
+          [patch](Site&) { return plan(sound_config(Json::parse(patch))); }};
+}
+
 std::vector<Area> library_areas() {
   return {config_area(),  rules_area(),     memory_area(),     binary_config_area(), data_area(),
           text_area(),    megatron_area(),  checkpoint_area(), safetensors_area(),   hugging_face_area(),

@@ -3,6 +3,8 @@
 // messages, so the page cannot differ from the library.
 #pragma once
 
+#include <hawser.h>
+
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -46,6 +48,9 @@ std::vector<Case> quantized_cases();        ///< rows of rules_area
 std::vector<Case> optimizer_rules_cases();  ///< the same
 
 std::vector<Area> library_areas();  ///< all but the last
+
+/// A row with `patch` merged into sound_config, which is planned.
+Case bad(const std::string& patch, std::vector<std::string> words, int32_t status = HWS_CONFIG_INVALID);
 
 /// The result of a row.
 struct Outcome {

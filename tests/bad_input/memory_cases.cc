@@ -6,11 +6,6 @@
 namespace hawser::bad_input {
 namespace memory_cases {
 
-Case bad(const std::string& patch, std::vector<std::string> words) {
-  return {"`" + patch + "`", HWS_CONFIG_INVALID, std::move(words),
-          [patch](Site&) { return plan(sound_config(Json::parse(patch))); }};
-}
-
 std::vector<Case> rows() {
   return {
       bad(R"({"recompute": {"policy": "half"}})", {"/recompute/policy", "half", "off"}),

@@ -10,11 +10,6 @@
 namespace hawser::bad_input {
 namespace objective_cases {
 
-Case bad(const std::string& patch, std::vector<std::string> words) {
-  return {"`" + patch + "`", HWS_CONFIG_INVALID, std::move(words),
-          [patch](Site&) { return plan(sound_config(Json::parse(patch))); }};
-}
-
 /// One pair of 16 tokens that differ in one token, and the log-probabilities under its reference.
 struct Pair {
   std::vector<int32_t> tokens = std::vector<int32_t>(32, 1), targets = tokens;

@@ -1,20 +1,9 @@
 // Rule cases about the optimizer's settings for some parameters.
 #include "tests/bad_input/case.h"
-#include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace optimizer_rows {
-
-/// A row with `patch` merged into sound_config.
-Case bad(const std::string& patch, std::vector<std::string> words) {
-  return {"`" + patch + "`", HWS_CONFIG_INVALID, std::move(words),
-          [patch](Site&) { return plan(sound_config(Json::parse(patch))); }};
-}
-
-}  // namespace optimizer_rows
 
 std::vector<Case> optimizer_rules_cases() {
-  using namespace optimizer_rows;
   return {
       bad(R"({"optimizer": {"rules": [{"rate": 2}]}})", {"/optimizer/rules/0/of", "is missing", "*norm*"}),
       bad(R"({"optimizer": {"rules": [{"of": ""}]}})", {"/optimizer/rules/0/of", "is empty"}),

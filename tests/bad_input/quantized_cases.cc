@@ -1,20 +1,9 @@
 // Rule cases about gradients and weights that are sent in records of integers.
 #include "tests/bad_input/case.h"
-#include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace quantized_rows {
-
-/// A row with `patch` merged into sound_config.
-Case bad(const std::string& patch, std::vector<std::string> words) {
-  return {"`" + patch + "`", HWS_CONFIG_INVALID, std::move(words),
-          [patch](Site&) { return plan(sound_config(Json::parse(patch))); }};
-}
-
-}  // namespace quantized_rows
 
 std::vector<Case> quantized_cases() {
-  using namespace quantized_rows;
   return {
       bad(R"({"zero": {"quantized_gradients": "int4"}})",
           {"/zero/quantized_gradients", "no effect", "one data-parallel rank"}),

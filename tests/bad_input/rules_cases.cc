@@ -5,12 +5,6 @@
 namespace hawser::bad_input {
 namespace rules_cases {
 
-/// A row with `patch` merged into sound_config.
-Case bad(const std::string& patch, std::vector<std::string> words, int32_t status = HWS_CONFIG_INVALID) {
-  return {"`" + patch + "`", status, std::move(words),
-          [patch](Site&) { return plan(sound_config(Json::parse(patch))); }};
-}
-
 Case alone(const std::string& json, std::vector<std::string> words) {
   return {"nothing but `" + json + "`", HWS_CONFIG_INVALID, std::move(words),
           [json](Site&) { return plan(Json::parse(json)); }};
