@@ -7,6 +7,7 @@
 #include "engine/nn/model.h"
 #include "tests/harness/kernel_levels.h"
 #include "tests/harness/layout_run.h"
+#include "tests/harness/recompute_bits.h"
 
 namespace hawser::testing {
 namespace recompute_test {
@@ -25,12 +26,7 @@ const char* const kPolicies[] = {
 };
 
 void expect_bits(const Problem& problem, const Layout& layout, const std::vector<const char*>& policies) {
-  const std::vector<StepRecord> expected = run_layout(problem, layout, kSteps);
-  for (const char* policy : policies) {
-    Layout again = layout;
-    again.recompute = policy;
-    EXPECT_EQ(first_difference(expected, run_layout(problem, again, kSteps)), "") << again.name();
-  }
+  expect_recompute_bits(problem, layout, policies, kSteps);
 }
 
 TEST(Recompute, ChangesNoBit) {

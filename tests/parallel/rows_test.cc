@@ -10,6 +10,7 @@
 #include "engine/nn/model.h"
 #include "tests/harness/kernel_levels.h"
 #include "tests/harness/layout_run.h"
+#include "tests/harness/recompute_bits.h"
 
 namespace hawser::testing {
 namespace rows_test {
@@ -28,12 +29,7 @@ const char* const kSections[] = {
 };
 
 void expect_bits(const Problem& problem, const Layout& layout, const std::vector<const char*>& sections) {
-  const std::vector<StepRecord> expected = run_layout(problem, layout, kSteps);
-  for (const char* section : sections) {
-    Layout again = layout;
-    again.recompute = section;
-    EXPECT_EQ(first_difference(expected, run_layout(problem, again, kSteps)), "") << again.name();
-  }
+  expect_recompute_bits(problem, layout, sections, kSteps);
 }
 
 TEST(Rows, ChangeNoBit) {
