@@ -60,22 +60,13 @@ LatentSaved LatentAttention::take_saved(const Context& ctx, Region& inputs, Regi
   return saved;
 }
 
-LatentSaved LatentAttention::full(const Context& ctx, const LatentSaved& saved) const {
-  LatentSaved full = saved;
-  full.down = saved_rows(ctx, down_width_).full(ctx, saved.down);
-  full.q = saved_rows(ctx, q_width_).full(ctx, saved.q);
-  full.kv = saved_rows(ctx, kv_width_).full(ctx, saved.kv);
-  full.core.o = core_.output(ctx).full(ctx, saved.core.o);
-  return full;
-}
-
-LatentSaved LatentAttention::decode(const Context& ctx, const LatentSaved& saved) const {
-  LatentSaved full = saved;
-  full.down = saved_rows(ctx, down_width_).decode(ctx, saved.down);
-  full.q = saved_rows(ctx, q_width_).decode(ctx, saved.q);
-  full.kv = saved_rows(ctx, kv_width_).decode(ctx, saved.kv);
-  full.core.o = core_.output(ctx).decode(ctx, saved.core.o);
-  return full;
+LatentSaved LatentAttention::moved(const Context& ctx, const LatentSaved& saved, Move move) const {
+  LatentSaved moved = saved;
+  moved.down = (saved_rows(ctx, down_width_).*move)(ctx, saved.down);
+  moved.q = (saved_rows(ctx, q_width_).*move)(ctx, saved.q);
+  moved.kv = (saved_rows(ctx, kv_width_).*move)(ctx, saved.kv);
+  moved.core.o = (core_.output(ctx).*move)(ctx, saved.core.o);
+  return moved;
 }
 
 AttentionInputs LatentAttention::core_inputs(const Context& ctx, const void* q, const void* kv) const {
@@ -182,7 +173,7 @@ void LatentAttention::make_keys(const Context& ctx, void* kv, const void* c_kv, 
 void LatentAttention::forward(const Context& ctx, const LatentSaved& saved, const float* cos_sin, float* y,
                               const void* x) const {
   RegionScope scope(*ctx.workspace);
-  const LatentSaved all = full(ctx, saved);
+  const LatentSaved all = moved(ctx, saved, &SavedRows::full);
   recompute(ctx, all, cos_sin, x, true);
   out_.forward(ctx, y, DType::kF32, out_.out(), all.core.o, ctx.rows());
   saved_rows(ctx, down_width_).encode(ctx, saved.down, all.down);
@@ -269,7 +260,7 @@ void LatentAttention::backward_input(const Context& ctx, const LatentSaved& kept
                                      const LatentMade& made, float* dx, const void* dy, DType dy_type) const {
   const int64_t rows = ctx.rows();
   RegionScope of_saved(*ctx.workspace);
-  const LatentSaved saved = decode(ctx, kept);
+  const LatentSaved saved = moved(ctx, kept, &SavedRows::decode);
   const NormRows of_down{rows, 1, down_width_};
   backward_core(ctx, saved, cos_sin, made, dy, dy_type);
   if (!in_ring(ctx)) {

@@ -83,8 +83,9 @@ class LatentAttention final : private KeySource {
   }
   /// Return the arrays that forward fills (full) and that backward reads (decode). They are in the workspace
   /// if they are saved as records.
-  LatentSaved full(const Context& ctx, const LatentSaved& saved) const;
-  LatentSaved decode(const Context& ctx, const LatentSaved& saved) const;
+  /// Returns `saved` with its arrays as `move` gives them: SavedRows::full or SavedRows::decode.
+  using Move = void* (SavedRows::*)(const Context&, void*) const;
+  LatentSaved moved(const Context& ctx, const LatentSaved& saved, Move move) const;
   bool in_ring(const Context& ctx) const {
     return ctx.columns->is_ring() && sends_compressed(model_, dtype_bytes(ctx.type));
   }
