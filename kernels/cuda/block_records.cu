@@ -12,15 +12,6 @@ namespace {
 constexpr int kWarps = 8;
 static_assert(kIntBlock == 2 * kWarpLanes);
 
-__device__ inline unsigned warp_most(unsigned x) {
-#pragma unroll
-  for (int half = kWarpLanes / 2; half > 0; half /= 2) {
-    const unsigned other = __shfl_xor_sync(kAllLanes, x, half);
-    x = other > x ? other : x;
-  }
-  return x;
-}
-
 __device__ inline unsigned magnitude_bits(float x) { return __builtin_bit_cast(unsigned, x) & 0x7fffffffu; }
 
 /// Returns the integer nearest to x, ties to even: a sum with this number rounds to an integer, which is then

@@ -14,15 +14,6 @@ constexpr int kWarps = 8, kPerLane = static_cast<int>(kFp8Block) / kWarpLanes;
 __device__ inline unsigned bits_of(float x) { return __builtin_bit_cast(unsigned, x); }
 __device__ inline float float_of(unsigned bits) { return __builtin_bit_cast(float, bits); }
 
-__device__ inline unsigned warp_most(unsigned x) {
-#pragma unroll
-  for (int half = kWarpLanes / 2; half > 0; half /= 2) {
-    const unsigned other = __shfl_xor_sync(kAllLanes, x, half);
-    x = other > x ? other : x;
-  }
-  return x;
-}
-
 /// Returns the code of x with this factor: an addition rounds, as on the CPU.
 __device__ inline unsigned code_of(const Fp8Format& f, float x, float factor, unsigned largest) {
   const unsigned least = 128u - static_cast<unsigned>(f.bias);

@@ -23,6 +23,16 @@ __device__ __forceinline__ float warp_max(float x, int width = kWarpLanes) {
   return x;
 }
 
+/// The largest x of a warp, in all its lanes.
+__device__ __forceinline__ unsigned warp_most(unsigned x) {
+#pragma unroll
+  for (int half = kWarpLanes / 2; half > 0; half /= 2) {
+    const unsigned other = __shfl_xor_sync(kAllLanes, x, half);
+    x = other > x ? other : x;
+  }
+  return x;
+}
+
 __device__ __forceinline__ int lane_of_thread() { return static_cast<int>(threadIdx.x) % kWarpLanes; }
 __device__ __forceinline__ int warp_of_thread() { return static_cast<int>(threadIdx.x) / kWarpLanes; }
 
