@@ -1,20 +1,18 @@
 // The clusters in the library. The build embeds their texts, clusters/*.json.
 #include "engine/cluster/cluster.h"
 
-#include <fmt/format.h>
-
-#include "engine/base/error.h"
-#include "engine/config/problems.h"
-#include "engine/config/suggest.h"
+#include "engine/config/embedded_texts.h"
 
 namespace hawser::cluster {
 
-struct EmbeddedCluster {
-  const char* name;
-  const char* text;
-};
-extern const EmbeddedCluster kClusters[];  // sorted by name
+extern const config::EmbeddedText kClusters[];
 extern const size_t kClusterCount;
+
+namespace {
+
+config::EmbeddedTexts clusters() { return {"cluster", kClusters, kClusterCount}; }
+
+}  // namespace
 
 double DeviceRates::peak(DType type) const {
   const auto own = peak_flops.find(type);
@@ -30,20 +28,9 @@ parallel::Topology Cluster::topology() const {
   return topology;
 }
 
-std::vector<std::string> cluster_names() {
-  std::vector<std::string> names;
-  for (size_t i = 0; i < kClusterCount; ++i) names.emplace_back(kClusters[i].name);
-  return names;
-}
+std::vector<std::string> cluster_names() { return clusters().names(); }
 
-std::string_view cluster_json(std::string_view name) {
-  for (size_t i = 0; i < kClusterCount; ++i)
-    if (name == kClusters[i].name) return kClusters[i].text;
-  const std::string near = config::nearest_name(name, cluster_names());
-  fail(Code::kNotFound, "there is no cluster {}; {}", config::quote(name),
-       near.empty() ? fmt::format("there are: {}", fmt::join(cluster_names(), ", "))
-                    : fmt::format("did you mean \"{}\"?", near));
-}
+std::string_view cluster_json(std::string_view name) { return clusters().at(name); }
 
 Cluster cluster_of(std::string_view text) {
   const size_t first = text.find_first_not_of(" \t\r\n");
