@@ -188,6 +188,7 @@ class ParameterTable {
   const Parameter& at(std::string_view name) const;    ///< throws kNotFound
   Place place(std::string_view name) const;            ///< its group is -1 if there is none
   const std::vector<ParameterGroup>& groups() const { return groups_; }
+  const ParameterGroup& group_of(const Parameter& p) const { return groups_[static_cast<size_t>(p.group)]; }
   int64_t count() const { return count_; }  ///< number of elements of all parameters, without padding
   int64_t trainable_count() const;
   const AdapterConfig& adapter() const { return adapter_; }

@@ -56,6 +56,9 @@ inline OptimizerKind kind_of(const nn::ParameterGroup& group) {
 
 /// The arrays that each kind of optimizer keeps, in the order of OptimizerKind.
 using StatesByKind = std::array<StateTypes, kOptimizerKinds>;
+inline const StateTypes& states_of(const StatesByKind& states, const nn::ParameterGroup& group) {
+  return states[static_cast<size_t>(group.optimizer)];
+}
 
 /// Returns the arrays that the config's optimizers keep for weights and gradients of type `state`.
 StatesByKind states_by_kind(const OptimizerConfig& config, DType state);

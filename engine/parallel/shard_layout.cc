@@ -58,7 +58,7 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
     g.here = has(from.block) || g.copy;
     if (g.copy) g.trainable = false;
     g.borrowed = options.base_borrowed && in_base[i];
-    if (g.trainable && options.training) g.keep(options.states[static_cast<size_t>(from.optimizer)]);
+    if (g.trainable && options.training) g.keep(optim::states_of(options.states, from));
     if (!g.here) {
       groups_.push_back(g);
       continue;

@@ -39,10 +39,6 @@ std::string model_difference(const std::string& ours, const std::string& theirs,
   return text;
 }
 
-const nn::ParameterGroup& group_of(const nn::ParameterTable& table, const nn::Parameter& p) {
-  return table.groups()[static_cast<size_t>(p.group)];
-}
-
 /// Resuming requires the stored data types to match. Loading weights alone accepts both types.
 void check_tensor(const checkpoint::Reader& reader, const std::string& path, const std::string& name,
                   const nn::Parameter& p, std::optional<DType> kept) {
@@ -70,7 +66,7 @@ void check_nothing_more(const checkpoint::Reader& reader, const std::string& pat
   const auto prefix_size = [](size_t i) { return std::string_view(plan::kStates[i].prefix).size(); };
   const auto is_kept = [&](const std::string& parameter, size_t i) {
     const nn::Parameter* const p = table.find(parameter);
-    return p != nullptr && kept[static_cast<size_t>(group_of(table, *p).optimizer)][i];
+    return p != nullptr && optim::states_of(kept, table.group_of(*p))[i];
   };
   for (const auto& [name, entry] : reader.tensors()) {
     for (size_t i = 0; i < plan::kStateCount; ++i)
@@ -133,8 +129,8 @@ void check_optimizers(const checkpoint::Reader& reader, const std::string& path,
   const StoredKinds theirs(reader.description().config_json);
   const nn::ParameterTable& table = ranks.table();
   for (const nn::Parameter& p : table.all()) {
-    const nn::ParameterGroup& group = group_of(table, p);
-    if (!p.trainable || kept[static_cast<size_t>(group.optimizer)] == optim::StateTypes()) continue;
+    const nn::ParameterGroup& group = table.group_of(p);
+    if (!p.trainable || optim::states_of(kept, group) == optim::StateTypes()) continue;
     const std::string here = optim::rule_of(optim::kind_of(group)).name;
     if (theirs.of(p) != here)
       fail(Code::kCheckpointIncompatible,
@@ -228,7 +224,7 @@ void require_state(const checkpoint::Reader& reader, const std::string& path, co
   for (const nn::Parameter& p : ranks.table().all()) {
     if (elsewhere && p.in_base()) continue;
     check_tensor(reader, path, p.name, p, p.read == nn::Read::kExact ? DType::kF32 : kept);
-    const optim::StateTypes& of_p = states[static_cast<size_t>(group_of(ranks.table(), p).optimizer)];
+    const optim::StateTypes& of_p = optim::states_of(states, ranks.table().group_of(p));
     for (size_t i = 0; i < plan::kStateCount; ++i)
       if (of_p[i] && p.trainable) check_tensor(reader, path, plan::kStates[i].prefix + p.name, p, *of_p[i]);
   }

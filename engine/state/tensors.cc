@@ -64,8 +64,8 @@ std::string hf_family(const nn::ModelConfig& model, const checkpoint::hf::ExtraF
 
 /// Returns the arrays that the optimizer of a parameter keeps.
 optim::StateTypes kept_states(const Ranks& ranks, const nn::Parameter& p) {
-  const nn::ParameterGroup& group = ranks.table().groups()[static_cast<size_t>(p.group)];
-  return optim::states_by_kind(ranks.config().optimizer, DType::kF32)[static_cast<size_t>(group.optimizer)];
+  return optim::rule_of(optim::kind_of(ranks.table().group_of(p)))
+      .states(ranks.config().optimizer, DType::kF32);
 }
 
 void check_kept(const Ranks& ranks, TensorKind kind, const nn::Parameter& p) {
@@ -79,8 +79,7 @@ void check_kept(const Ranks& ranks, TensorKind kind, const nn::Parameter& p) {
          tensor_kind_name(kind));
   if (kind >= TensorKind::kFirstState && !kept_states(ranks, p)[state_of_kind(kind)])
     fail(Code::kFailedPrecondition, "parameter \"{}\" has no {}: optimizer \"{}\" does not keep one", p.name,
-         tensor_kind_name(kind),
-         optim::rule_of(optim::kind_of(ranks.table().groups()[static_cast<size_t>(p.group)])).name);
+         tensor_kind_name(kind), optim::rule_of(optim::kind_of(ranks.table().group_of(p))).name);
 }
 
 /// Copies the elements that each owner has read into `out` to all processes. A cut of columns is many runs,

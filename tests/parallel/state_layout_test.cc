@@ -196,8 +196,7 @@ TEST(StateLayout, ParametersLieWhereTheirGroupsDo) {
     const auto ranks = layouts_of(table, c, DType::kF32);
     const StateLayout& layout = ranks[0]->over_mesh();
     for (const nn::Parameter& p : table.all()) {
-      const mesh::PlacedTensor state =
-          layout.state({p.shape, p.offset, table.groups()[static_cast<size_t>(p.group)].elements});
+      const mesh::PlacedTensor state = layout.state({p.shape, p.offset, table.group_of(p).elements});
       for (const auto& rank : ranks) {
         const mesh::FlatRange run = rank->group(p.group).state;
         const int64_t begin = std::max(p.offset, run.begin), end = std::min(p.offset + p.size, run.end);

@@ -152,7 +152,7 @@ TEST(TensorCut, WordsThatDoNotDivideArePadded) {
 TEST(TensorCut, GroupsAreAlikeInWhatRanksShareAndSum) {
   const nn::ParameterTable table(whole_model(), true, {}, 4);
   for (const nn::Parameter& p : table.all()) {
-    const nn::ParameterGroup& group = table.groups()[static_cast<size_t>(p.group)];
+    const nn::ParameterGroup& group = table.group_of(p);
     EXPECT_EQ(p.cut.shares(4, 1), group.shares) << p.name;
     EXPECT_EQ(p.covers, group.covers) << p.name;
   }
@@ -166,8 +166,7 @@ TEST(TensorCut, SumsOverModelAxesAreThoseThatThePapersName) {
       const nn::ParameterTable table(whole_model(), true, {}, tp);
       const StateLayout layout(c.mesh(), c.stage, 0);
       for (const nn::Parameter& p : table.all()) {
-        const GroupedTensor t =
-            in_group(p, table.groups()[static_cast<size_t>(p.group)].elements, c.mesh(), sequence_parallel);
+        const GroupedTensor t = in_group(p, table.group_of(p).elements, c.mesh(), sequence_parallel);
         std::vector<mesh::SubAxis> expected;
         const bool own_heads = has(p.name, "q_norm") || has(p.name, "k_norm");
         const bool of_rows = has(p.name, "blocks.") && has(p.name, "norm") && !own_heads;
