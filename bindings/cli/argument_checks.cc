@@ -2,7 +2,6 @@
 #include "bindings/cli/argument_checks.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <string>
 
@@ -10,14 +9,6 @@
 
 namespace hawser::cli {
 namespace {
-
-/// Parses the whole of `text` as a number, without spaces and plus signs; false if it is not one.
-template <typename Number>
-bool read(const std::string& text, Number* value) {
-  const char* end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, *value);
-  return parsed.ec == std::errc() && parsed.ptr == end;
-}
 
 std::string refusal(const std::string& text, const std::string& wanted) {
   return "\"" + text + "\" is not " + wanted;
@@ -40,7 +31,7 @@ std::string broken_word(const std::string& text) {
 CLI::Validator whole_number(int64_t least) {
   const auto check = [least](const std::string& text) {
     int64_t value = 0;
-    if (read(text, &value) && value >= least) return std::string();
+    if (read_number(text, &value) && value >= least) return std::string();
     return refusal(text, "a whole number of at least " + std::to_string(least));
   };
   return CLI::Validator(check, "");
@@ -49,7 +40,7 @@ CLI::Validator whole_number(int64_t least) {
 CLI::Validator seed_number() {
   const auto check = [](const std::string& text) {
     uint64_t value = 0;
-    return read(text, &value) ? std::string() : refusal(text, "a whole number from 0 to 2^64 - 1");
+    return read_number(text, &value) ? std::string() : refusal(text, "a whole number from 0 to 2^64 - 1");
   };
   return CLI::Validator(check, "");
 }
@@ -57,7 +48,7 @@ CLI::Validator seed_number() {
 CLI::Validator number_from_zero() {
   const auto check = [](const std::string& text) {
     double value = 0;
-    if (read(text, &value) && std::isfinite(value) && value >= 0) return std::string();
+    if (read_number(text, &value) && std::isfinite(value) && value >= 0) return std::string();
     return refusal(text, "a number of at least 0");
   };
   return CLI::Validator(check, "");
@@ -66,8 +57,9 @@ CLI::Validator number_from_zero() {
 CLI::Validator share() {
   const auto check = [](const std::string& text) {
     double value = 0;
-    return read(text, &value) && value > 0 && value <= 1 ? std::string()
-                                                         : refusal(text, "a number above 0 and at most 1");
+    return read_number(text, &value) && value > 0 && value <= 1
+               ? std::string()
+               : refusal(text, "a number above 0 and at most 1");
   };
   return CLI::Validator(check, "");
 }

@@ -3,11 +3,22 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace hawser::cli {
+
+/// Parses the whole of `text` as a number, without spaces and plus signs; false if it is not one.
+template <typename Number>
+bool read_number(std::string_view text, Number* value) {
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, *value);
+  return parsed.ec == std::errc() && parsed.ptr == end;
+}
 
 /// Accepts an integer >= `least` that fits an int64.
 CLI::Validator whole_number(int64_t least);

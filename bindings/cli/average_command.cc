@@ -1,13 +1,13 @@
 #include "bindings/cli/average_command.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "bindings/cli/argument_checks.h"
 #include "bindings/cli/client.h"
 #include "bindings/cli/commands.h"
 #include "bindings/cli/file_failure.h"
@@ -27,17 +27,14 @@ struct StepRange {
   int64_t first = 0, last = std::numeric_limits<int64_t>::max();
 };
 
-bool read_number(std::string_view text, int64_t* number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
-  return error == std::errc() && end == text.data() + text.size() && *number >= 0;
-}
+bool read_step(std::string_view text, int64_t* step) { return read_number(text, step) && *step >= 0; }
 
 StepRange read_range(const std::string& text) {
   StepRange range;
   if (text.empty()) return range;
   const size_t dots = text.find("..");
-  const bool read = dots != text.npos && read_number(std::string_view(text).substr(0, dots), &range.first) &&
-                    read_number(std::string_view(text).substr(dots + 2), &range.last);
+  const bool read = dots != text.npos && read_step(std::string_view(text).substr(0, dots), &range.first) &&
+                    read_step(std::string_view(text).substr(dots + 2), &range.last);
   if (!read || range.first > range.last)
     refuse("--steps \"" + text + "\" is not a range of steps; write it as 800..1000");
   return range;
@@ -51,7 +48,7 @@ std::vector<int64_t> steps_in(const std::string& folder) {
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     int64_t step = 0;
-    if (name.starts_with("step-") && read_number(std::string_view(name).substr(5), &step))
+    if (name.starts_with("step-") && read_step(std::string_view(name).substr(5), &step))
       steps.push_back(step);
   }
   if (error) fail_file("cannot list " + folder, error.value());

@@ -77,22 +77,30 @@ std::string Call::dtype(const char* dtype, const char* argument) const {
   return std::string(name);
 }
 
-std::vector<std::string> Call::string_list(const char* json, const char* argument) const {
+namespace {
+
+/// Parses a JSON array whose items are all `is_item`; NULL counts as [].
+template <typename Item>
+std::vector<Item> list_of(const Call& call, const char* json, const char* argument,
+                          bool (hawser::Json::*is_item)() const noexcept, const char* wanted) {
   if (json == nullptr) return {};
-  const hawser::Json list = hawser::parse_json_or_discard<hawser::Json>(text(json, argument, kValueLimit));
-  bool strings = list.is_array();
-  for (size_t i = 0; strings && i < list.size(); ++i) strings = list[i].is_string();
-  if (!strings) invalid(argument, "is not a JSON array of strings; write it as [\"a\",\"b\"]");
-  return list.get<std::vector<std::string>>();
+  const hawser::Json list =
+      hawser::parse_json_or_discard<hawser::Json>(call.text(json, argument, Call::kValueLimit));
+  bool fits = list.is_array();
+  for (size_t i = 0; fits && i < list.size(); ++i) fits = (list[i].*is_item)();
+  if (!fits) call.invalid(argument, fmt::format("is not a JSON array of {}", wanted));
+  return list.get<std::vector<Item>>();
+}
+
+}  // namespace
+
+std::vector<std::string> Call::string_list(const char* json, const char* argument) const {
+  return list_of<std::string>(*this, json, argument, &hawser::Json::is_string,
+                              "strings; write it as [\"a\",\"b\"]");
 }
 
 std::vector<double> Call::number_list(const char* json, const char* argument) const {
-  if (json == nullptr) return {};
-  const hawser::Json list = hawser::parse_json_or_discard<hawser::Json>(text(json, argument, kValueLimit));
-  bool numbers = list.is_array();
-  for (size_t i = 0; numbers && i < list.size(); ++i) numbers = list[i].is_number();
-  if (!numbers) invalid(argument, "is not a JSON array of numbers; write it as [1, 2.5]");
-  return list.get<std::vector<double>>();
+  return list_of<double>(*this, json, argument, &hawser::Json::is_number, "numbers; write it as [1, 2.5]");
 }
 
 void Call::range(int64_t value, int64_t low, int64_t high, const char* argument) const {
