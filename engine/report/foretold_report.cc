@@ -72,7 +72,7 @@ class ForetoldReport {
   int64_t ranks() const { return a_.config.mesh.world(); }
   double tokens_of_step() const {
     const config::BatchConfig& b = a_.config.batch;
-    return static_cast<double>(b.micro_batch * b.grad_accum_steps * b.sequence * a_.config.mesh.dp());
+    return static_cast<double>(b.global_batch * b.sequence);
   }
   double tokens_per_second() const { return tokens_of_step() / step_.seconds; }
   /// Returns the model's FLOPs per second, without those of recomputation, as a share of the peak of all
