@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "tests/harness/layout_run.h"
@@ -87,24 +88,39 @@ TEST(OptimizerRules, EachTensorIsUpdatedAsInARunOfItsOwnOptimizer) {
     }
 }
 
+std::map<std::string, std::vector<float>> initial_weights(const Problem& problem) {
+  testing::LayoutRun run(problem, {}, nullptr);
+  std::map<std::string, std::vector<float>> weights;
+  for (const nn::Parameter& p : run.trainer().ranks().table().all()) {
+    std::vector<float>& values = weights[p.name];
+    values.resize(static_cast<size_t>(p.size));
+    run.trainer().tensors().get(train::TensorKind::kWeight, p.name, values.data(), values.size() * 4);
+  }
+  return weights;
+}
+
 TEST(OptimizerRules, TheRateIsAFactorAndTheDecayReplacesThatOfTheSection) {
   const auto first = [](const std::string& rules) {
     return run(problem_of("fp32", "adamw", rules), {}, 1)[0];
   };
-  Problem nothing = problem_of("fp32", "adamw", R"([{"of": "*", "rate": 0}])");
-  const StepRecord initial = run(nothing, {}, 1)[0], usual = first("");
+  const auto initial = initial_weights(problem_of("fp32", "adamw"));
+  EXPECT_EQ(first(R"([{"of": "*", "rate": 0}])").weights, initial);
+  const StepRecord usual = first("");
   const StepRecord half = first(R"([{"of": "*norm*", "rate": 0.5}])");
+  const StepRecord slow_mlp = first(R"([{"of": "blocks.?.mlp.*.weight", "rate": 0.5}])");
   const StepRecord decayed = first(R"([{"of": "*norm*", "decay": 0.5}, {"of": "*", "decay": 0}])");
   // The first of two steps of warm-up has half of the rate.
   constexpr double kRate = 0.003 / 2, kUsualDecay = 0.1;
   int64_t norms = 0;
-  for (const auto& [name, w0] : initial.weights) {
+  for (const auto& [name, w0] : initial) {
     const bool norm = name.find("norm") != name.npos;
     const bool matrix = !norm && !name.ends_with(".bias");
     norms += norm;
     for (size_t i = 0; i < w0.size(); ++i) {
       const double step = usual.weights.at(name)[i] - w0[i], by = half.weights.at(name)[i] - w0[i];
       ASSERT_NEAR(by, norm ? step / 2 : step, 1e-7) << name;
+      const bool slow = name.find(".mlp.") != name.npos && matrix;  // its decay is slower too
+      ASSERT_NEAR(slow_mlp.weights.at(name)[i] - w0[i], slow ? step / 2 : step, 1e-7) << name;
       const double undecayed = step + (matrix ? kRate * kUsualDecay * w0[i] : 0.0);
       ASSERT_NEAR(decayed.weights.at(name)[i] - w0[i], undecayed - (norm ? kRate * 0.5 * w0[i] : 0.0), 3e-7)
           << name;
