@@ -84,7 +84,7 @@ void sgd_range(const Sgd& a, int64_t begin, int64_t end) {
 
 template <class Copy>
 void lion_range(const Lion& a, int64_t begin, int64_t end) {
-  const LionConstants c(a);
+  const MeanConstants c(a);
   auto* copy = static_cast<Copy*>(a.copy);
   for (int64_t i = begin; i < end; i += kLanes) {
     const int n = end - i < kLanes ? static_cast<int>(end - i) : kLanes;

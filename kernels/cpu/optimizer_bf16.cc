@@ -85,7 +85,7 @@ void sgd_range(const SgdBf16& a, int64_t begin, int64_t end) {
 }
 
 void lion_range(const LionBf16& a, int64_t begin, int64_t end) {
-  const LionConstants c(a);
+  const MeanConstants c(a);
   auto *weight = static_cast<uint16_t*>(a.weight), *momentum = static_cast<uint16_t*>(a.m);
   const auto* grad = static_cast<const uint16_t*>(a.grad);
   with_words(a.run, a.scalars->step, begin, end, [&](int64_t i, int n, vwords word) {

@@ -8,22 +8,30 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-/// The constants of one step, in every lane.
-struct AdamWConstants {
-  vf grad_scale, beta1, one_minus_beta1, beta2, one_minus_beta2, correction1, correction2, eps, lr, decay;
+/// The constants of one step, in every lane: those of means of gradients.
+struct MeanConstants {
+  vf grad_scale, beta1, one_minus_beta1, beta2, one_minus_beta2, lr, decay;
 
   template <class Args>
-  explicit AdamWConstants(const Args& a)
+  explicit MeanConstants(const Args& a)
       : grad_scale(vset(a.scalars->grad_scale)),
         beta1(vset(a.beta1)),
         one_minus_beta1(vset(1.0f - a.beta1)),
         beta2(vset(a.beta2)),
         one_minus_beta2(vset(1.0f - a.beta2)),
-        correction1(vset(a.scalars->bias_correction1)),
-        correction2(vset(a.scalars->bias_correction2)),
-        eps(vset(a.eps)),
         lr(vset(a.scalars->lr * a.rate)),
         decay(vset(a.scalars->lr * a.rate * a.weight_decay)) {}
+};
+
+struct AdamWConstants : MeanConstants {
+  vf correction1, correction2, eps;
+
+  template <class Args>
+  explicit AdamWConstants(const Args& a)
+      : MeanConstants(a),
+        correction1(vset(a.scalars->bias_correction1)),
+        correction2(vset(a.scalars->bias_correction2)),
+        eps(vset(a.eps)) {}
 };
 
 HWS_INLINE void adamw_step(const AdamWConstants& c, vf grad, vf& w, vf& m, vf& v) {
@@ -59,20 +67,6 @@ HWS_INLINE void sgd_step(const SgdConstants& c, vf grad, vf& w, vf& buf) {
   w = vfnma(c.lr, direction, w);
 }
 
-struct LionConstants {
-  vf grad_scale, beta1, one_minus_beta1, beta2, one_minus_beta2, lr, decay;
-
-  template <class Args>
-  explicit LionConstants(const Args& a)
-      : grad_scale(vset(a.scalars->grad_scale)),
-        beta1(vset(a.beta1)),
-        one_minus_beta1(vset(1.0f - a.beta1)),
-        beta2(vset(a.beta2)),
-        one_minus_beta2(vset(1.0f - a.beta2)),
-        lr(vset(a.scalars->lr * a.rate)),
-        decay(vset(a.scalars->lr * a.rate * a.weight_decay)) {}
-};
-
 /// Returns 1 with the sign of x; x itself if it is 0 or not a number.
 HWS_INLINE vf sign_of(vf x) {
   const vwords bits = (vwords)x, magnitude = bits & 0x7fffffffu;
@@ -80,7 +74,7 @@ HWS_INLINE vf sign_of(vf x) {
   return (vf)((((bits & 0x80000000u) | 0x3f800000u) & has_sign) | (bits & ~has_sign));
 }
 
-HWS_INLINE void lion_step(const LionConstants& c, vf grad, vf& w, vf& m) {
+HWS_INLINE void lion_step(const MeanConstants& c, vf grad, vf& w, vf& m) {
   const vf g = vmul(grad, c.grad_scale);
   const vf direction = sign_of(vfma(c.beta1, m, vmul(c.one_minus_beta1, g)));
   m = vfma(c.beta2, m, vmul(c.one_minus_beta2, g));
