@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/bench/median.h"
 #include "tests/golden/engine_session.h"
 
 namespace hawser::bench {
@@ -35,11 +36,6 @@ double seconds_of(const auto& work) {
   const Clock::time_point begin = Clock::now();
   work();
   return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 /// Returns the bytes per second of plain writes of `bytes` and an fsync, which is the upper limit of a

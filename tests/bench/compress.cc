@@ -5,15 +5,15 @@
 //
 //   bench_compress [--preset gpt2-124m] [--rows 4] [--tokens 256] [--threads 2] [--steps 5]
 //                  [--precision fp32|bf16]
-#include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "tests/bench/median.h"
+#include "tests/bench/workload.h"
 #include "tests/golden/engine_session.h"
 
 namespace hawser::bench {
@@ -24,17 +24,6 @@ using golden::TokenBatch;
 using nlohmann::json;
 
 constexpr int kWarmUp = 2;
-
-struct Workload {
-  std::string preset = "gpt2-124m";
-  int64_t rows = 4, cols = 256;
-  int threads = 2, steps = 5;
-};
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 std::string config_of(const Workload& w, const std::string& precision, const json& compress) {
   return json{{"preset", w.preset},
@@ -50,12 +39,10 @@ void run(const Workload& w, const std::string& precision, const json& compress) 
   EngineSession* const sides[] = {&plain, &compressed};
   const json info = json::parse(plain.info());
   std::mt19937 random(1);
-  std::uniform_int_distribution<int32_t> token(0, info.at("model").at("vocab_size").get<int32_t>() - 1);
+  const auto vocab = info.at("model").at("vocab_size").get<int32_t>();
   std::vector<double> seconds[2], ratios;
   for (int step = 0; step < kWarmUp + w.steps; ++step) {
-    TokenBatch batch{w.rows, w.cols, {}, {}, {}};
-    for (int64_t i = 0; i < w.rows * w.cols; ++i)
-      batch.tokens.push_back(token(random)), batch.targets.push_back(token(random));
+    const TokenBatch batch = random_batch(w, vocab, random);
     double took[2] = {};
     for (const int turn : {0, 1}) {
       const int side = (turn + step) % 2;
@@ -80,18 +67,10 @@ void run(const Workload& w, const std::string& precision, const json& compress) 
 
 int main_with(int argc, char** argv) {
   Workload w;
-  std::vector<std::string> precisions = {"fp32", "bf16"};
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string option = argv[i];
-    if (option == "--preset") w.preset = argv[i + 1];
-    if (option == "--rows") w.rows = std::max(1, std::atoi(argv[i + 1]));
-    if (option == "--tokens") w.cols = std::max(1, std::atoi(argv[i + 1]));
-    if (option == "--threads") w.threads = std::max(1, std::atoi(argv[i + 1]));
-    if (option == "--steps") w.steps = std::max(1, std::atoi(argv[i + 1]));
-    if (option == "--precision") precisions = {argv[i + 1]};
-  }
+  w.cols = 256, w.steps = 5;
+  for (int i = 1; i + 1 < argc; i += 2) w.read(argv[i], argv[i + 1]);
   try {
-    for (const std::string& precision : precisions)
+    for (const std::string& precision : w.precisions)
       for (const json& compress : {json{"mlp_hidden"}, json{"mlp_hidden", "qkv", "attention"}})
         run(w, precision, compress);
   } catch (const std::exception& error) {

@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/bench/median.h"
 #include "tests/golden/engine_session.h"
 
 namespace hawser::bench {
@@ -33,11 +34,6 @@ constexpr int kProcesses = 15, kWarmSteps = 6;
 /// Returns seconds on the clock that all processes of the machine share.
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 /// Runs in the measured process: prints seconds from `start` to the engine, to the end of the first step, and

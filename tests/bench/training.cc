@@ -22,6 +22,8 @@
 #include <vector>
 
 #include "tests/bench/machine_limits.h"
+#include "tests/bench/median.h"
+#include "tests/bench/workload.h"
 #include "tests/golden/engine_session.h"
 
 namespace hawser::bench {
@@ -34,27 +36,9 @@ using nlohmann::json;
 constexpr int kWarmUp = 2;
 constexpr int64_t kGpt2Context = 1024;  ///< longer sequences get a longer table of positions, like the peer's
 
-struct Workload {
-  std::string preset = "gpt2-124m", peer, adapter;
-  int64_t rows = 4, cols = 64;
-  int threads = 2, steps = 10;
-  double tokens() const { return static_cast<double>(rows * cols); }
+struct TrainingWorkload : Workload {
+  std::string peer, adapter;
 };
-
-TokenBatch random_batch(const Workload& w, int32_t vocab, std::mt19937& random) {
-  std::uniform_int_distribution<int32_t> token(0, vocab - 1);
-  TokenBatch batch{w.rows, w.cols, {}, {}, {}};
-  for (int64_t i = 0; i < w.rows * w.cols; ++i) {
-    batch.tokens.push_back(token(random));
-    batch.targets.push_back(token(random));
-  }
-  return batch;
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 /// Returns the bytes of this process that no file backs; 0 if the system does not report them.
 double anonymous_bytes() {
@@ -66,7 +50,7 @@ double anonymous_bytes() {
 }
 
 /// Returns the tokens per second of the peer.
-double run_peer(const Workload& w, const std::string& precision) {
+double run_peer(const TrainingWorkload& w, const std::string& precision) {
   const std::string command = w.peer + " --shape " + w.preset + " --batch " + std::to_string(w.rows) +
                               " --seq " + std::to_string(w.cols) + " --dtype " + precision + " --threads " +
                               std::to_string(w.threads) + " --steps " + std::to_string(w.steps);
@@ -81,7 +65,7 @@ double run_peer(const Workload& w, const std::string& precision) {
   return json::parse(last).at("tok_s_median").get<double>();
 }
 
-void report(const Workload& w, const std::string& precision, const json& info,
+void report(const TrainingWorkload& w, const std::string& precision, const json& info,
             const std::vector<double>& seconds, double resident) {
   const MachineLimits limits = measure_limits(w.threads);
   const double typical = median(seconds), fastest = *std::min_element(seconds.begin(), seconds.end());
@@ -102,7 +86,7 @@ void report(const Workload& w, const std::string& precision, const json& info,
               resident / planned);
 }
 
-void run(const Workload& w, const std::string& precision) {
+void run(const TrainingWorkload& w, const std::string& precision) {
   const double before = anonymous_bytes();
   std::vector<double> seconds;
   {
@@ -128,21 +112,15 @@ void run(const Workload& w, const std::string& precision) {
 }
 
 int main_with(int argc, char** argv) {
-  Workload w;
-  std::vector<std::string> precisions = {"fp32", "bf16"};
+  TrainingWorkload w;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string option = argv[i];
-    if (option == "--preset") w.preset = argv[i + 1];
-    if (option == "--rows") w.rows = std::max(1, std::atoi(argv[i + 1]));
-    if (option == "--tokens") w.cols = std::max(1, std::atoi(argv[i + 1]));
-    if (option == "--threads") w.threads = std::max(1, std::atoi(argv[i + 1]));
-    if (option == "--steps") w.steps = std::max(1, std::atoi(argv[i + 1]));
-    if (option == "--precision") precisions = {argv[i + 1]};
+    w.read(option, argv[i + 1]);
     if (option == "--adapter") w.adapter = argv[i + 1];
     if (option == "--peer") w.peer = argv[i + 1];
   }
   try {
-    for (const std::string& precision : precisions) run(w, precision);
+    for (const std::string& precision : w.precisions) run(w, precision);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "bench_training: %s\n", error.what());
     return 1;
