@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "engine/base/error.h"
+#include "engine/parallel/pipeline/message_lanes.h"
 
 namespace hawser::parallel {
 namespace {
@@ -30,14 +31,6 @@ Operation operation_of(Op op) {
   if (op == Op::kGatherGrad || op == Op::kUnshard) return Operation::kAllGather;
   if (plan::is_message(op)) return Operation::kSend;
   return plan::traits_of(op).transfer ? Operation::kAllReduce : Operation::kAllReduceI64;
-}
-
-/// Returns the stage at the other end of a message lane.
-int64_t neighbour(int64_t own, Lane lane, int64_t stages) {
-  using enum Lane;
-  if (lane == kTable || lane == kTableGradient) return own == 0 ? stages - 1 : 0;
-  const bool next = lane == kXToNext || lane == kXFromNext || lane == kDxToNext || lane == kDxFromNext;
-  return (own + (next ? 1 : stages - 1)) % stages;
 }
 
 }  // namespace
@@ -119,10 +112,8 @@ std::vector<int64_t> members_of(TransferGroup group, const ShardLayout& layout, 
       return along({Axis::kCp});
     case kEp:
       return along({Axis::kEp});
-    case kStage: {
-      const int64_t other = neighbour(mesh.coordinate(rank, Axis::kPp), lane, mesh.degree(Axis::kPp));
-      return {rank, mesh.at(rank, Axis::kPp, other)};
-    }
+    case kStage:
+      return {rank, mesh.at(rank, Axis::kPp, pipeline::peer_stage(mesh, rank, lane))};
     default: {
       std::vector<int64_t> world(static_cast<size_t>(mesh.world_size()));
       std::iota(world.begin(), world.end(), 0);

@@ -6,31 +6,36 @@
 #include <set>
 
 namespace hawser::parallel::pipeline {
-namespace {
 
 using plan::Lane;
+
+int64_t peer_stage(const mesh::DeviceMesh& mesh, int64_t rank, Lane lane) {
+  using enum plan::Lane;
+  const int64_t stages = mesh.degree(mesh::Axis::kPp), own = mesh.coordinate(rank, mesh::Axis::kPp);
+  if (lane == kTable || lane == kTableGradient) return own == 0 ? stages - 1 : 0;
+  const bool next = lane == kXToNext || lane == kXFromNext || lane == kDxToNext || lane == kDxFromNext;
+  return (own + (next ? 1 : stages - 1)) % stages;
+}
+
+namespace {
 
 /// Returns the group of a lane: its two ranks, ascending, and its name. The name contains the sender's stage,
 /// so both ranks use the same one.
 comm::GroupRequest group_of(const mesh::DeviceMesh& mesh, int32_t rank, Lane lane) {
   using enum plan::Lane;
-  const auto at_stage = [&](int64_t stage) {
-    return static_cast<int32_t>(mesh.at(rank, mesh::Axis::kPp, stage));
-  };
-  const int64_t stages = mesh.degree(mesh::Axis::kPp), own = mesh.coordinate(rank, mesh::Axis::kPp);
+  const int64_t own = mesh.coordinate(rank, mesh::Axis::kPp), other = peer_stage(mesh, rank, lane);
+  const auto peer = static_cast<int32_t>(mesh.at(rank, mesh::Axis::kPp, other));
   comm::GroupRequest group;
   if (lane == kTable || lane == kTableGradient) {
     group.name = plan::lane_name(lane);
-    group.members = {at_stage(0), at_stage(stages - 1)};
   } else {
     const bool to = lane == kXToNext || lane == kXToPrevious || lane == kDxToNext || lane == kDxToPrevious;
     const bool x = lane == kXToNext || lane == kXToPrevious || lane == kXFromNext || lane == kXFromPrevious;
     const bool with_next = lane == kXToNext || lane == kXFromNext || lane == kDxToNext || lane == kDxFromNext;
-    const int64_t other = (own + (with_next ? 1 : stages - 1)) % stages;
     const bool forth = with_next == to;  // from a stage to its next
     group.name = fmt::format("{}_{}.{}", x ? "x" : "dx", forth ? "down" : "up", to ? own : other);
-    group.members = {std::min(rank, at_stage(other)), std::max(rank, at_stage(other))};
   }
+  group.members = {std::min(rank, peer), std::max(rank, peer)};
   group.lane = {.name = group.name, .sums = false};
   return group;
 }

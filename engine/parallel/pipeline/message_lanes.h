@@ -15,6 +15,9 @@ struct MessageLane {
   comm::GroupRequest group;  ///< this rank and the other one, in a lane of the comm of their own
 };
 
+/// Returns the stage with which a rank exchanges messages in a lane.
+int64_t peer_stage(const mesh::DeviceMesh& mesh, int64_t rank, plan::Lane lane);
+
 /// Returns the lanes that the rank's plans use, sorted by name. Two ranks connect when both make their group,
 /// so making one waits for the other rank. All ranks make their groups in this order, so the waits form no
 /// cycle.
