@@ -33,6 +33,8 @@ using hawser::testing::Extent;
 using hawser::testing::kShort;
 using hawser::testing::Operation;
 
+constexpr useconds_t kLaterMicroseconds = 5'000;
+
 std::atomic<bool> g_armed{false};
 Operation g_operation;
 int g_error;
@@ -50,6 +52,7 @@ bool fails(Operation operation, bool may_stop = false, bool may_be_short = false
   if ((g_error == EINTR && !may_stop) || (g_error == kShort && !may_be_short)) return false;
   const long now = g_seen.fetch_add(1, std::memory_order_relaxed) + 1;
   if (now != g_nth && (g_extent == Extent::kOne || g_nth < 1 || now < g_nth)) return false;
+  if (now > g_nth && operation == Operation::kUnnamedFile) usleep(kLaterMicroseconds);
   hawser::testing::now_it_fails();
   errno = operation == Operation::kAllocation ? ENOMEM : g_error;
   return true;

@@ -20,8 +20,10 @@ inline constexpr int kShort = -1;
 
 /// The operations that fail.
 enum class Extent {
-  kOne,     ///< only the nth
-  kAllFrom  ///< the nth and all later ones, as if memory had run out
+  kOne,  ///< only the nth
+  /// The nth and all later ones, as if memory had run out. Later transfers of an unnamed file take some
+  /// milliseconds to fail, so a caller that does not wait for them after the first failure meets them later.
+  kAllFrom
 };
 
 /// While an object lives, the `nth` (from 1) operation on any thread fails.
