@@ -71,18 +71,20 @@ void each_key(ScheduleConfig& s, auto&& visit) {
   visit("decay_shape", s.decay_shape);
 }
 
-enum class OutlierPolicy { kKeep, kSkip };
+enum class OutlierPolicy { kKeep, kSkip, kRewind };
 struct GuardConfig {
   bool skip_non_finite = false;
   OutlierPolicy outlier = OutlierPolicy::kKeep;
   double outlier_z = 0;               ///< limit of Window::robust_z, for loss and gradient norm
   int64_t max_consecutive_skips = 0;  ///< training stops with HWS_NUMERIC after so many in a row
+  int64_t max_rewinds = 0;            ///< to one checkpoint; training stops with HWS_NUMERIC after more
 };
 void each_key(GuardConfig& g, auto&& visit) {
   visit("skip_non_finite", g.skip_non_finite);
   visit("outlier", g.outlier);
   visit("outlier_z", g.outlier_z);
   visit("max_consecutive_skips", g.max_consecutive_skips);
+  visit("max_rewinds", g.max_rewinds);
 }
 
 struct LossScaleConfig {

@@ -95,6 +95,7 @@ Trainer::Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
       fingerprint_(ranks_, dataset_.get()),
       saves_(ranks_, progress_, &fingerprint_),
       loads_(ranks_, &progress_, &fingerprint_, saves_.saver(), &monitor_),
+      rewind_(config(), &progress_, &loads_),
       tensors_(ranks_, &progress_),
       export_(ranks_, progress_, tensors_, saves_.saver()),
       inference_(ranks_, dataset_.get(), &cancel_, &monitor_, &validations_),
@@ -258,6 +259,20 @@ void Trainer::skip(Outcome outcome) {
   end_step(outcome, true);
 }
 
+/// Goes back to a checkpoint if the config asks for it and there is one.
+void Trainer::skip_outlier() {
+  std::shared_ptr<const checkpoint::Reader> target;
+  try {
+    target = rewind_.target();
+  } catch (...) {
+    end_step(Outcome::kDiscarded, false);
+    throw;
+  }
+  if (!target) return skip(Outcome::kSkippedOutlier);
+  end_step(Outcome::kRewound, false);
+  rewind_.go_to(*target);
+}
+
 StepResult Trainer::end_step(Outcome outcome, bool advance) {
   progress_.pending = false;
   progress_.pushed.drop();
@@ -283,8 +298,10 @@ StepResult Trainer::train_step() {
     skip(Outcome::kSkippedOverflow);
   else if (verdict == optim::Verdict::kAccept)
     commit();
+  else if (verdict == optim::Verdict::kNonFinite)
+    skip(Outcome::kSkippedNonFinite);
   else
-    skip(verdict == optim::Verdict::kNonFinite ? Outcome::kSkippedNonFinite : Outcome::kSkippedOutlier);
+    skip_outlier();
   metrics_.tell();
   if (progress_.state.skipped_in_row >= config().guard.max_consecutive_skips)
     fail(Code::kNumeric,
