@@ -108,9 +108,9 @@ class Executor {
   /// What the gradient phase has fetched for the update phase stays in the arena until another run needs its
   /// memory. The update phase fetches again what is no longer there.
   void run(const plan::Plan& plan, size_t begin, size_t end, Run* run);
-  /// Drops what the gradient phase has fetched for the update phase, if there is anything: waits for the transfers,
-  /// whose errors no longer count, and ends the slots. Call when the step is discarded, and before state changes
-  /// where it was fetched from.
+  /// Drops what the gradient phase has fetched for the update phase, if there is anything: waits for the
+  /// transfers, whose errors no longer count, and ends the slots. Call when the step is discarded, and before
+  /// state changes where it was fetched from.
   void drop_fetched();
 
   /// Passes the matrix products and attention of the plan to a kernel table that only prepares them

@@ -1,12 +1,12 @@
 // The executor at the border between the two phases of a step: what the gradient phase fetches for the update
-// phase is in the arena between them, and may still be on its way (Plan::crosses). Whoever needs the memory or
-// changes the state drops it, and the update phase fetches it again.
+// phase is in the arena between them, and may still be on its way (Plan::crosses). Whoever needs the memory
+// or changes the state drops it, and the update phase fetches it again.
 #include "engine/execute/executor.h"
 
 namespace hawser::train {
 
-/// Prepares a run from instruction `first` on. Returns true if it is an update phase whose state is not in the
-/// arena.
+/// Prepares a run from instruction `first` on. Returns true if it is an update phase whose state is not in
+/// the arena.
 bool Executor::begin(const plan::Plan& plan, size_t first) {
   const bool updates = first == plan.commit && plan.has_crossing();
   const bool continues = updates && fetched_of_ == &plan;

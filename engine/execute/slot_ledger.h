@@ -24,8 +24,8 @@ class SlotLedger {
   /// For tests and proofs; works only if the host accesses the arena in place.
   void fill_new_slots() { fills_ = poisons_; }
 
-  /// Call before a run from instruction `first` on. Slots that were opened in the gradient phase for the update
-  /// phase stay live. The calls below allocate nothing, until the next begin.
+  /// Call before a run from instruction `first` on. Slots that were opened in the gradient phase for the
+  /// update phase stay live. The calls below allocate nothing, until the next begin.
   void begin(const plan::Plan& plan, size_t first);
   /// Marks the slots whose lifetime begins with the instruction.
   void acquire(const plan::Plan& plan, size_t index);

@@ -18,9 +18,9 @@ class TransfersInFlight {
                     const parallel::ShardLayout* layout, char* arena)
       : runtime_(runtime), outside_(*outside), layout_(*layout), arena_(arena) {}
 
-  /// Call before a run from instruction `first` on. `continues`: the run before it was the gradient phase of this
-  /// step, whose transfers that cross the border may be in flight; otherwise nothing is. The calls below allocate
-  /// nothing.
+  /// Call before a run from instruction `first` on. `continues`: the run before it was the gradient phase of
+  /// this step, whose transfers that cross the border may be in flight; otherwise nothing is. The calls below
+  /// allocate nothing.
   void begin(const plan::Plan& plan, size_t first, bool continues);
   comm::Work start(const plan::Plan& plan, size_t index);
   /// Makes later work of the compute lane wait for these transfers. Returns false if it already does.
@@ -32,8 +32,8 @@ class TransfersInFlight {
   void ran_on_host(size_t index) {
     started_[plan::Lane::kHost] = awaited_at_border_[plan::Lane::kHost] = static_cast<int32_t>(index);
   }
-  /// Waits for all transfers in `these`, either started() or awaited_at_border(). Throws the error of one that
-  /// failed, also of one that is not awaited but has failed already.
+  /// Waits for all transfers in `these`, either started() or awaited_at_border(). Throws the error of one
+  /// that failed, also of one that is not awaited but has failed already.
   void finish(const plan::LaneMarks& these);
   /// Call after a failure, when all transfers have ended: forgets them.
   void forget() { done_ = started_; }

@@ -324,8 +324,8 @@ class ShardedWeights final : public Strategy {
   }
 };
 
-/// Comes last: where shards are gathered, it is the shards that are fetched. Only now is it known which FETCHes
-/// the update phase begins with.
+/// Comes last: where shards are gathered, it is the shards that are fetched. Only now is it known which
+/// FETCHes the update phase begins with.
 class OffloadedWeights final : public Strategy {
  public:
   explicit OffloadedWeights(const Settings& s) : config_(s.config.offload) {}

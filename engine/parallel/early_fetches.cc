@@ -87,8 +87,8 @@ class EarlyFetches {
     return first_;
   }
 
-  /// Returns the first instruction before which the fetch may come: nothing from there on writes what it reads,
-  /// and no transfer of its lane waits behind it.
+  /// Returns the first instruction before which the fetch may come: nothing from there on writes what it
+  /// reads, and no transfer of its lane waits behind it.
   size_t ready(const Instruction& fetch) const {
     size_t i = first_;
     const auto writes = [&](const plan::Use& use) {
@@ -121,7 +121,7 @@ class EarlyFetches {
   }
 
   Plan& plan_;
-  const size_t first_;          // the FETCHes with which the update phase begins
+  const size_t first_;  // the FETCHes with which the update phase begins
   size_t end_;
   std::vector<size_t> places_;  // of each, the instruction before which it comes
 };

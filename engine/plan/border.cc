@@ -20,15 +20,16 @@ void assign_border(Plan* plan) {
   for (size_t i = 0; i < plan->commit; ++i) {
     const Instruction& n = plan->instructions[i];
     int32_t& from = plan->crosses_from[n.lane];
-    const bool for_update = n.op == Op::kFetch && plan->slot(n[Operand::kReceived]).last >=
-                                                      static_cast<int32_t>(plan->commit);
+    const bool for_update =
+        n.op == Op::kFetch && plan->slot(n[Operand::kReceived]).last >= static_cast<int32_t>(plan->commit);
     if (for_update && is_own(n.lane)) {
       from = std::min(from, static_cast<int32_t>(i));
     } else if (n.is_transfer() && from != kNeverCrosses) {
-      fail(Code::kInternal,
-           "plan {}: instruction {} ({}) of the gradient phase is behind instruction {} in lane {}, which may "
-           "still run when that phase ends",
-           plan->name, i, op_name(n.op), from, lane_name(n.lane));
+      fail(
+          Code::kInternal,
+          "plan {}: instruction {} ({}) of the gradient phase is behind instruction {} in lane {}, which may "
+          "still run when that phase ends",
+          plan->name, i, op_name(n.op), from, lane_name(n.lane));
     }
   }
 }

@@ -58,8 +58,8 @@ struct Plan {
   std::vector<Instruction> instructions;
   std::vector<Work> work;  ///< what instructions compute; equal ones share an entry
   size_t commit = 0;       ///< first instruction that changes durable state
-  /// For each lane, the first transfer that crosses the border at `commit`: it may still run when the gradient
-  /// phase ends (assign_border). All later transfers of the lane in that phase cross it too.
+  /// For each lane, the first transfer that crosses the border at `commit`: it may still run when the
+  /// gradient phase ends (assign_border). All later transfers of the lane in that phase cross it too.
   LaneMarks crosses_from = LaneMarks(kNeverCrosses);
   /// The segments before and after `commit`, in order.
   std::vector<Segment> segments;
@@ -124,9 +124,9 @@ void assign_memory(Plan* plan);
 /// waits only for lanes other than its own.
 void assign_waits(Plan* plan);
 
-/// Sets crosses_from. Only a FETCH crosses the border at `commit`, because no other rank takes part in it, and
-/// only if its slot in the arena is used in the update phase. All other transfers are over when a phase ends.
-/// Throws kInternal if one of them is behind such a FETCH in its lane. Needs the lifetimes of slots.
+/// Sets crosses_from. Only a FETCH crosses the border at `commit`, because no other rank takes part in it,
+/// and only if its slot in the arena is used in the update phase. All other transfers are over when a phase
+/// ends. Throws kInternal if one of them is behind such a FETCH in its lane. Needs the lifetimes of slots.
 void assign_border(Plan* plan);
 
 /// Returns the id of the slot with this name; -1 if there is none.

@@ -279,8 +279,8 @@ StepResult Trainer::end_step(Outcome outcome, bool advance) {
   return progress_.result;
 }
 
-/// Drops what the gradient phase has fetched for an update phase that does not come. If ranks can no longer be
-/// called, nothing uses it either.
+/// Drops what the gradient phase has fetched for an update phase that does not come. If ranks can no longer
+/// be called, nothing uses it either.
 void Trainer::drop_fetched() {
   if (ranks_.broken() || ranks_.is_changing()) return;
   ranks_.on_each([](Rank& rank, int32_t) { rank.executor().drop_fetched(); });
