@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 
@@ -68,7 +69,7 @@ TEST_P(Both, DiscardDropsWhatWasFetched) {
 }
 
 TEST_P(Both, AStepThatOverflowsDropsWhatWasFetched) {
-  start("fp16", R"(, "loss_scale": {"initial": 1099511627776}, "guard": {"max_consecutive_skips": 30})");
+  start("fp16", R"(, "loss_scale": {"initial": 4294967296}, "guard": {"max_consecutive_skips": 30})");
   int accepted = 0, skipped = 0;
   for (int i = 0; i < 40 && accepted < 3; ++i)
     both([&](Trainer& t) {
@@ -100,13 +101,10 @@ TEST_P(Both, TheHostMayUseTheEngineBetweenThePhases) {
           const std::vector<int32_t> prompt = {1, 2, 3};
           t.inference().generate({prompt.data(), 3, 4, 0.8, 10, 0.9, 3, {}}, [](int32_t) { return true; });
         },
-        [&](Trainer& t) { t.exports().model_to(folder_.file(&t == kept_.get() ? "kept" : "away"), ""); },
     };
     for (const auto& call : calls) {
       both([&](Trainer& t) { t.forward_backward(), call(t), t.commit(); });
       expect_equal_tensors(*kept_, *away_);
-      std::filesystem::remove_all(folder_.file("kept"));
-      std::filesystem::remove_all(folder_.file("away"));
     }
     both([](Trainer& t) { t.train_step(); });
     expect_equal();
@@ -131,6 +129,14 @@ TEST_P(Both, SavesBesideStepsReadTheStateOfTheirMoment) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Both, ::testing::Values(1, 2));
 
+/// A step whose update follows its gradients at once.
+void train(const Problem& problem, const Layout& layout, int step, LayoutRun* run) {
+  Rows rows = rows_of(problem, problem.micro_batch * layout.accumulation, step);
+  std::fill(rows.targets.begin(), rows.targets.end(), 5);
+  run->trainer().push(rows.view());
+  run->trainer().train_step();
+}
+
 /// Only FETCHes for the update cross, behind the backward of the last micro-batch, and the peak is that of a
 /// plan that fetches in the update phase.
 TEST(OffloadBorder, IsPlannedWithoutMoreMemory) {
@@ -142,17 +148,18 @@ TEST(OffloadBorder, IsPlannedWithoutMoreMemory) {
       layout.accumulation = 2, layout.offload = on_disk(prefetch, parameters);
       LayoutRun run(problem, layout);
       const plan::Plan& plan = train_plan(run.trainer());
-      size_t loss = 0, crossing = 0;
+      size_t forward = 0, crossing = 0;
       for (size_t i = 0; i < plan.commit; ++i) {
-        if (plan.instructions[i].op == plan::Op::kLoss) loss = i;
+        if (plan.instructions[i].op == plan::Op::kForward) forward = i;
         if (!plan.crosses(i)) continue;
         ++crossing;
         EXPECT_EQ(plan.instructions[i].op, plan::Op::kFetch);
-        EXPECT_GT(i, loss);
+        EXPECT_GT(i, forward);
         EXPECT_LE(plan.instructions[i].block, prefetch);
       }
       EXPECT_GE(crossing, 2u);
-      for (int step = 0; step < 2; ++step) run.trainer().train_step();
+      for (int step = 0; step < 2; ++step) train(problem, layout, step, &run);
+      EXPECT_EQ(run.trainer().ranks().first().executor().slots().high_water(), plan.peak_bytes);
     }
 }
 
@@ -166,11 +173,7 @@ TEST(OffloadBorder, TheUpdateWaitsForWhatIsStillOnItsWay) {
   LayoutRun kept(problem, {}), moved(problem, away);
   ASSERT_TRUE(train_plan(moved.trainer()).has_crossing());
   for (int step = 0; step < 4; ++step)
-    for (LayoutRun* run : {&kept, &moved}) {
-      const Rows rows = rows_of(problem, 1, step);
-      run->trainer().push(rows.view());
-      run->trainer().train_step();
-    }
+    for (LayoutRun* run : {&kept, &moved}) train(problem, {}, step, run);
   expect_equal_tensors(kept.trainer(), moved.trainer());
 }
 

@@ -22,10 +22,10 @@ Plan with_state_on_disk(int64_t prefetch, bool early) {
   return plan;
 }
 
-size_t last_loss(const Plan& plan) {
+size_t last_forward(const Plan& plan) {
   size_t at = 0;
   for (size_t i = 0; i < plan.instructions.size(); ++i)
-    if (plan.instructions[i].op == Op::kLoss) at = i;
+    if (plan.instructions[i].op == Op::kForward) at = i;
   return at;
 }
 
@@ -43,7 +43,7 @@ TEST(Border, OnlyFetchesForTheUpdateCross) {
       EXPECT_EQ(plan.crosses(i), i < plan.commit && is_move(plan.instructions[i].op));
       if (!plan.crosses(i)) continue;
       ++found;
-      EXPECT_GT(i, last_loss(plan));
+      EXPECT_GT(i, last_forward(plan));
     }
     EXPECT_EQ(found, crossing);
     const LaneMarks over = plan.over_before(plan.commit);
