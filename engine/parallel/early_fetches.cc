@@ -10,7 +10,6 @@ using plan::Instruction;
 using plan::Op;
 using plan::Operand;
 using plan::Plan;
-using plan::Slot;
 
 class EarlyFetches {
  public:
@@ -19,17 +18,14 @@ class EarlyFetches {
   void run() {
     while (end_ < plan_.instructions.size() && fetches_state(plan_.instructions[end_])) ++end_;
     if (first_ == end_) return;
-    const Plan placed = with_memory(plan_);
-    find_places(placed);
-    // Slots that fit in sum need not fit side by side. Then all FETCHes come later.
-    while (places_.front() < first_) {
-      Plan moved = with_fetches_moved();
-      if (with_memory(moved).peak_bytes <= placed.peak_bytes) {
-        plan_ = std::move(moved);
-        return;
-      }
-      for (size_t& place : places_) place = between_pairs(place + (first_ - place + 1) / 2);
+    const int64_t peak = peak_of(plan_);
+    places_.assign(end_ - first_, first_);
+    size_t behind = backward_begins();
+    for (size_t f = 0; f < places_.size() && behind < first_; ++f) {
+      find_place(f, std::max(behind, ready(plan_.instructions[first_ + f])), peak);
+      behind = places_[f];
     }
+    plan_ = with_fetches_moved();
   }
 
  private:
@@ -38,41 +34,24 @@ class EarlyFetches {
            !plan_.slot(n[Operand::kReceived]).persistent;
   }
 
-  static Plan with_memory(Plan plan) {
+  static int64_t peak_of(Plan plan) {
     plan::hold_pairs(&plan);
     plan::assign_memory(&plan);
-    return plan;
+    return plan.peak_bytes;
   }
 
-  void find_places(const Plan& placed) {
-    std::vector<int64_t> free = free_bytes(placed);
-    size_t behind = backward_begins();
-    for (size_t f = first_; f < end_; ++f) {
-      const Instruction& fetch = plan_.instructions[f];
-      const int64_t bytes = placed.slot(fetch[Operand::kReceived]).bytes;
-      size_t place = first_;
-      for (const size_t least = std::max(behind, ready(fetch)); place > least && free[place - 1] >= bytes;)
-        --place;
-      place = between_pairs(place);
-      for (size_t i = place; i < first_; ++i) free[i] -= bytes;
-      places_.push_back(place);
-      behind = place;
+  /// Finds a place of FETCH f from `least` on at which the plan's peak is not above `peak`. Places all memory for
+  /// each try, because slots that fit in sum need not fit side by side.
+  void find_place(size_t f, size_t least, int64_t peak) {
+    for (size_t fits = first_; least < fits;) {
+      const size_t middle = least + (fits - least) / 2;
+      places_[f] = between_pairs(middle);
+      if (peak_of(with_fetches_moved()) <= peak)
+        fits = middle;
+      else
+        least = middle + 1;
+      places_[f] = between_pairs(fits);
     }
-  }
-
-  /// Returns for each instruction of the gradient phase the bytes below the plan's peak that no slot has.
-  std::vector<int64_t> free_bytes(const Plan& placed) const {
-    std::vector<int64_t> change(first_ + 1);
-    for (const Slot& slot : placed.slots) {
-      if (slot.persistent || !slot.in_arena() || slot.first < 0) continue;
-      const auto from = static_cast<size_t>(slot.first), to = static_cast<size_t>(slot.last) + 1;
-      if (from < first_) change[from] += slot.bytes;
-      if (to < first_) change[to] -= slot.bytes;
-    }
-    std::vector<int64_t> free(first_);
-    int64_t live = placed.persistent_bytes;
-    for (size_t i = 0; i < first_; ++i) free[i] = placed.peak_bytes - (live += change[i]);
-    return free;
   }
 
   /// Returns the first instruction of the backward of the last micro-batch.
