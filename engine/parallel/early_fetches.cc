@@ -40,8 +40,8 @@ class EarlyFetches {
     return plan.peak_bytes;
   }
 
-  /// Finds a place of FETCH f from `least` on at which the plan's peak is not above `peak`. Places all memory for
-  /// each try, because slots that fit in sum need not fit side by side.
+  /// Finds a place of FETCH f from `least` on at which the plan's peak is not above `peak`. Places all memory
+  /// for each try, because slots that fit in sum need not fit side by side.
   void find_place(size_t f, size_t least, int64_t peak) {
     for (size_t fits = first_; least < fits;) {
       const size_t middle = least + (fits - least) / 2;

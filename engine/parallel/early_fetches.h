@@ -8,9 +8,9 @@
 
 namespace hawser::parallel {
 
-/// Moves the FETCHes with which the update phase begins, in their order: each to an early instruction of the last
-/// micro-batch's backward, behind the transfers of its lane, at which the plan's peak does not grow. A FETCH that
-/// fits nowhere stays. Comes after all other passes.
+/// Moves the FETCHes with which the update phase begins, in their order: each to an early instruction of the
+/// last micro-batch's backward, behind the transfers of its lane, at which the plan's peak does not grow. A
+/// FETCH that fits nowhere stays. Comes after all other passes.
 void fetch_early(plan::Plan* plan);
 
 }  // namespace hawser::parallel
