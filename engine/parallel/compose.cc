@@ -7,6 +7,7 @@
 
 #include "engine/parallel/context_parallel.h"
 #include "engine/parallel/data_parallel.h"
+#include "engine/parallel/early_fetches.h"
 #include "engine/parallel/host_update.h"
 #include "engine/parallel/offload.h"
 #include "engine/parallel/offload_activations.h"
@@ -323,14 +324,17 @@ class ShardedWeights final : public Strategy {
   }
 };
 
-/// Comes last: where shards are gathered, it is the shards that are fetched.
+/// Comes last: where shards are gathered, it is the shards that are fetched. Only now is it known which
+/// FETCHes the update phase begins with.
 class OffloadedWeights final : public Strategy {
  public:
   explicit OffloadedWeights(const Settings& s) : config_(s.config.offload) {}
 
-  void pass(plan::Plan* plan, const ShardLayout&, const DataParallelStrategy&, Purpose) const override {
+  void pass(plan::Plan* plan, const ShardLayout&, const DataParallelStrategy&,
+            Purpose purpose) const override {
     const plan::Space to = space_of(config_.parameters);
     if (to != plan::Space::kArena) offload_weights(plan, to, config_.prefetch);
+    if (purpose == Purpose::kTrain) fetch_early(plan);
   }
 
  private:

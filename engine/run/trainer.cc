@@ -136,7 +136,10 @@ StepResult Trainer::backward_with(const BatchView& batch, const float* gradients
   return forward_backward();
 }
 
-StepResult Trainer::forward_backward() {
+/// When it returns, no transfer is in flight, because the host program may now do anything.
+StepResult Trainer::forward_backward() { return compute_gradients(false); }
+
+StepResult Trainer::compute_gradients(bool update_follows) {
   const Monitor::InPhase in_phase(&monitor_, Phase::kTrain);
   ranks_.require_training("forward_backward");
   progress_.require_no_pending();
@@ -159,6 +162,7 @@ StepResult Trainer::forward_backward() {
       run.seq = config().batch.sequence;
       run.training = true;
       run.mean_loss = mean_loss;
+      run.update_follows = update_follows;
       run.loss_scale = progress_.loss_scale.scale();
       run.cancelled = cancel_.is_requested();
       run.documents = from_push ? progress_.pushed.view().document_begin != nullptr : config().data.packing;
@@ -274,6 +278,7 @@ void Trainer::skip_outlier() {
 }
 
 StepResult Trainer::end_step(Outcome outcome, bool advance) {
+  if (outcome != Outcome::kAccepted) drop_fetched();
   progress_.pending = false;
   progress_.pushed.drop();
   if (advance) {
@@ -289,10 +294,17 @@ StepResult Trainer::end_step(Outcome outcome, bool advance) {
   return progress_.result;
 }
 
+/// Drops what the gradient phase has fetched for an update phase that does not come. If ranks can no longer
+/// be called, nothing uses it either.
+void Trainer::drop_fetched() {
+  if (ranks_.broken() || ranks_.is_changing()) return;
+  ranks_.on_each([](Rank& rank, int32_t) { rank.executor().drop_fetched(); });
+}
+
 StepResult Trainer::train_step() {
   if (ranks_.all_local())
     saves_.saver().rethrow_unreported_error();  // several processes report it at the next save or train
-  forward_backward();
+  compute_gradients(true);
   const optim::Verdict verdict = progress_.guard.judge(progress_.result.loss, progress_.result.grad_norm);
   if (is_overflow())
     skip(Outcome::kSkippedOverflow);

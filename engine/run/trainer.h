@@ -114,12 +114,14 @@ class Trainer {
   Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
           std::shared_ptr<Connection> connection, const BaseEngine* base);
   References ask_for_references(const std::string& kept, bool only_validation);
+  StepResult compute_gradients(bool update_follows);
   void require_room_for(const BatchView& batch) const;
   void skip_outlier();
   bool is_overflow() const;
   void require_no_overflow() const;
   void count_skip();
   void skip(Outcome outcome);
+  void drop_fetched();
   StepResult end_step(Outcome outcome, bool advance);
 
   const Assembly assembly_;
