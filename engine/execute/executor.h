@@ -169,6 +169,9 @@ class Executor {
   void add_sums(const plan::Plan& plan, const plan::Instruction& instruction);
   void add_squares(const plan::Plan& plan, const plan::Instruction& instruction);
   void optimizer_step(const plan::Plan& plan, const plan::Instruction& instruction);
+  void add_momentum(const plan::Plan& plan, const plan::Instruction& instruction);
+  void orthogonalise(const plan::Plan& plan, const plan::Instruction& instruction);
+  void update_matrices(const plan::Plan& plan, const plan::Instruction& instruction);
   void balance(const plan::Plan& plan, const plan::Instruction& instruction);
   void round_gradients(const plan::Plan& plan, const plan::Instruction& instruction);
   int64_t reduced(const plan::Plan& plan, plan::SlotId slot, int32_t group) const;
