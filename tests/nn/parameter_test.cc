@@ -142,7 +142,8 @@ TEST(ParameterTable, AGroupHoldsParametersOfOneBlockThatAreHeldAlike) {
 }
 
 TEST(ParameterTable, MatricesOfBlocksAreTheWeightsOfTheirProducts) {
-  for (const Parameter& p : ParameterTable(resolve(kEverything)).all()) {
+  const ParameterTable table(resolve(kEverything));
+  for (const Parameter& p : table.all()) {
     const bool product = p.name.starts_with("blocks.") && p.name.ends_with(".weight") && p.shape.size() >= 2;
     EXPECT_EQ(is_block_matrix(p),
               product && p.name.find("router") == p.name.npos && p.name.find("shared_gate") == p.name.npos)
