@@ -181,10 +181,12 @@ void Executor::conclude(const plan::Plan& plan, const plan::Instruction& n, Run*
 
 /// Submits the device's work for an instruction of the compute lane.
 void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
-  const plan::Instruction& n = plan.instructions[index];
   clear_gaps(plan, index);
   nn::Region workspace;
-  const nn::Context ctx = context(plan, n, *run, &workspace);
+  submit(plan, plan.instructions[index], context(plan, plan.instructions[index], *run, &workspace), run);
+}
+
+void Executor::submit(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx, Run* run) {
   switch (n.op) {
     case Op::kLoadMicroBatch:
       return host_->load(n.micro_batch, at(plan, n[Operand::kBatch]), run);

@@ -144,6 +144,7 @@ class Executor {
   bool captures(const plan::Plan& plan, StepGraphs::CapturedRange* range, Run* run);
   void run_segment(const plan::Plan& plan, StepGraphs::Segment* segment, Run* run);
   void execute(const plan::Plan& plan, size_t index, Run* run);
+  void submit(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx, Run* run);
   void conclude(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
   void finish();
   void wait_for(const plan::Plan& plan, const plan::LaneMarks& transfers);

@@ -31,14 +31,15 @@ struct Orthogonal {
   ExactSum* squares = nullptr;          ///< zero
 };
 
-/// With u / ||u|| (Frobenius) of the matrix as X, repeats X = a X + (b A + c A^2) X five times, where A = X X^T
-/// and (a, b, c) = (3.4445, -4.7750, 2.0315), or the same from the right if there are more rows than columns.
-/// The result depends neither on the pieces nor on the number of workers. A matrix of zeros stays zero.
+/// With u / ||u|| (Frobenius) of the matrix as X, repeats X = a X + (b A + c A^2) X five times, where A is
+/// X X^T and (a, b, c) = (3.4445, -4.7750, 2.0315), or the same from the right if there are more rows than
+/// columns. The result depends neither on the pieces nor on the number of workers. A matrix of zeros stays
+/// zero.
 void orthogonalise(const Orthogonal& call, const kernels::KernelTable& kernels, nn::Region* workspace,
                    Stream& stream);
 
-/// Returns the type of the factors of its products, where those of the model are of type `compute`: bf16 unless
-/// that is f32.
+/// Returns the type of the factors of its products, where those of the model are of type `compute`: bf16
+/// unless that is f32.
 inline DType product_type(DType compute) { return compute == DType::kF32 ? DType::kF32 : DType::kBf16; }
 
 /// Returns the factor on the update of a parameter's matrices. 1 for a vector.

@@ -1,5 +1,6 @@
 // Tests Muon in whole runs: each matrix (q, k, v, gate, up, each expert) is updated by itself as plain loops
-// say, everything else as by AdamW, in every layout with the same bits; the bytes that ranks send; checkpoints.
+// say, everything else as by AdamW, in every layout with the same bits; the bytes that ranks send; and
+// checkpoints.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -161,8 +162,8 @@ TEST(MuonRun, LayoutsGiveTheSameBits) {
   }
 }
 
-/// Muon's parts of a plan fit what else happens in a step: recompute, weights on disk, narrow gradients on the
-/// wire, a binary tree of sums, an adapter, frozen parameters.
+/// Muon's parts of a plan fit what else happens in a step: recompute, weights on disk, narrow gradients on
+/// the wire, a binary tree of sums, an adapter, frozen parameters.
 TEST(MuonRun, StagesAgreeWithEverythingElseOn) {
   const auto expect_equal = [](const Problem& problem, const std::function<void(Layout*)>& change) {
     Layout plain = ranks(1, 4, 0), sharded = ranks(1, 4, 2);
