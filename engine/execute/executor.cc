@@ -178,10 +178,12 @@ void Executor::conclude(const plan::Plan& plan, const plan::Instruction& n, Run*
 
 /// Submits the device's work for an instruction of the compute lane.
 void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
-  const plan::Instruction& n = plan.instructions[index];
   clear_gaps(plan, index);
   nn::Region workspace;
-  const nn::Context ctx = context(plan, n, *run, &workspace);
+  submit(plan, plan.instructions[index], context(plan, plan.instructions[index], *run, &workspace), run);
+}
+
+void Executor::submit(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx, Run* run) {
   switch (n.op) {
     case Op::kLoadMicroBatch:
       return host_->load(n.micro_batch, at(plan, n[Operand::kBatch]), run);
@@ -210,6 +212,8 @@ void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
     case Op::kAddGrad:
     case Op::kRoundGrad:
     case Op::kRoundHeadGrad:
+    case Op::kMomentum:
+    case Op::kOrthogonalise:
     case Op::kOptimizerStep:
     case Op::kBalance:
       return change_state(plan, n);
@@ -222,6 +226,8 @@ void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
     case Op::kReduceGrad:
     case Op::kReduceReplicas:
     case Op::kGatherGrad:
+    case Op::kGatherMatrix:
+    case Op::kScatterMatrix:
     case Op::kUnshard:
     case Op::kSendF:
     case Op::kRecvF:
@@ -285,6 +291,8 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
 void Executor::change_state(const plan::Plan& plan, const plan::Instruction& n) {
   if (n.op == Op::kAddGrad) return add_gradients(plan, n);
   if (n.op == Op::kRoundGrad || n.op == Op::kRoundHeadGrad) return round_gradients(plan, n);
+  if (n.op == Op::kMomentum) return add_momentum(plan, n);
+  if (n.op == Op::kOrthogonalise) return orthogonalise(plan, n);
   if (n.op == Op::kOptimizerStep) optimizer_step(plan, n);
   balance(plan, n);
 }
@@ -304,6 +312,7 @@ void Executor::optimizer_step(const plan::Plan& plan, const plan::Instruction& n
   Stream& stream = n.on_host() ? *s_.host.stream : *stream_;
   const kernels::OptimizerScalars* const scalars =
       &(n.on_host() ? host_->host_scalars() : host_->scalars())->optimizer;
+  update_matrices(plan, n);
   for (const int32_t g : s_.memory.layout->groups_of(n.block)) {
     const parallel::GroupLayout& group = s_.memory.layout->group(g);
     if (!group.trainable) continue;

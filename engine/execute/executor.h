@@ -151,6 +151,7 @@ class Executor {
   bool captures(const plan::Plan& plan, StepGraphs::CapturedRange* range, Run* run);
   void run_segment(const plan::Plan& plan, StepGraphs::Segment* segment, Run* run);
   void execute(const plan::Plan& plan, size_t index, Run* run);
+  void submit(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx, Run* run);
   void conclude(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
   bool begin(const plan::Plan& plan, size_t first);
   void fetch_again(const plan::Plan& plan);
@@ -179,6 +180,9 @@ class Executor {
   void add_sums(const plan::Plan& plan, const plan::Instruction& instruction);
   void add_squares(const plan::Plan& plan, const plan::Instruction& instruction);
   void optimizer_step(const plan::Plan& plan, const plan::Instruction& instruction);
+  void add_momentum(const plan::Plan& plan, const plan::Instruction& instruction);
+  void orthogonalise(const plan::Plan& plan, const plan::Instruction& instruction);
+  void update_matrices(const plan::Plan& plan, const plan::Instruction& instruction);
   void balance(const plan::Plan& plan, const plan::Instruction& instruction);
   void round_gradients(const plan::Plan& plan, const plan::Instruction& instruction);
   int64_t reduced(const plan::Plan& plan, plan::SlotId slot, int32_t group) const;
