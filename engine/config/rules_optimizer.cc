@@ -13,24 +13,24 @@ constexpr const char* kOtherKind =
 
 constexpr Check kOptimizerChecks[] = {
     {"/precision",
-     {"/precision", "/optimizer/kind", "/optimizer/rules"},
+     {"/precision", "/optimizer/kind"},
      [](const Effective& c) { return uses_muon(c) && c.is("/precision", "bf16_pure"); },
      "precision \"bf16_pure\" keeps gradients and moments as bf16, and optimizer \"muon\" needs both in fp32",
      "use \"bf16\", which keeps fp32 masters, or another optimizer"},
     {"/mesh/tp",
-     {"/mesh/tp", "/optimizer/kind", "/optimizer/rules"},
+     {"/mesh/tp", "/optimizer/kind"},
      [](const Effective& c) { return uses_muon(c) && c.integer("/mesh/tp") > 1; },
      "optimizer \"muon\" updates whole matrices, of which {/mesh/tp} tensor-parallel ranks hold rows or "
      "columns; "
      "it does not bring these together yet",
      "use 1, and divide with /mesh/dp_shard, cp, ep or pp, or use another optimizer"},
     {"/offload/optimizer",
-     {"/offload/optimizer", "/optimizer/kind", "/optimizer/rules"},
+     {"/offload/optimizer", "/optimizer/kind"},
      [](const Effective& c) { return uses_muon(c) && !c.is("/offload/optimizer", "off"); },
      "optimizer \"muon\" keeps its state on the device: {/offload/optimizer} is not supported",
      "use \"off\", or divide the state with /zero/stage, or use another optimizer"},
     {"/device",
-     {"/device", "/optimizer/kind", "/optimizer/rules"},
+     {"/device", "/optimizer/kind"},
      [](const Effective& c) { return uses_muon(c) && c.is("/device", "cuda"); },
      "optimizer \"muon\" is not supported on device \"cuda\" yet",
      kOtherKind},
