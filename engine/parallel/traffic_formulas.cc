@@ -34,9 +34,6 @@ class TransferFormulas {
     if (s_.wire != DType::kF32) return times_ + "(R-1)/R·(Φs+Φg)/N" + experts(times_ + "(R-1)/R·(Es+Eg)/M");
     return twice_ + "(R-1)/R·Φs/N" + experts(twice_ + "(R-1)/R·Es/M");
   }
-  /// The mean over ranks, whose bytes differ by the matrices whose home they are.
-  std::string to_homes() const { return "≈(N-1)/(NP)·Φm" + experts("(M-1)/(MP')·Em"); }
-  std::string from_homes() const { return "≈(P-1)/(NP)·Φm" + experts("(P'-1)/(MP')·Em"); }
   std::string weights(const plan::Plan& train) const {
     if (s_.stage < 3) return "(N-1)/N·Φw" + experts("(M-1)/M·Ew");
     return gathers_follow(train) ? gathers() : "";
@@ -175,10 +172,6 @@ std::string traffic_formula(Op op, const plan::Plan& train, const FormulaTerms& 
       return transfers.replicas();
     case Op::kGatherGrad:
       return transfers.sums();
-    case Op::kGatherMatrix:
-      return transfers.to_homes();
-    case Op::kScatterMatrix:
-      return transfers.from_homes();
     case Op::kUnshard:
       return transfers.weights(train);
     case Op::kForward:

@@ -327,6 +327,17 @@ bool is_wanted(uint64_t seed) {
 
 }  // namespace
 
+void replace_muon(nlohmann::json* config) {
+  nlohmann::json& optimizer = (*config)["optimizer"];
+  const auto replace = [](nlohmann::json* part) {
+    if (part->value("kind", "") == "muon") (*part)["kind"] = "adamw";
+  };
+  replace(&optimizer);
+  for (const char* const field : {"muon_momentum", "muon_scale"}) optimizer.erase(field);
+  if (optimizer.contains("rules"))
+    for (nlohmann::json& rule : optimizer["rules"]) replace(&rule);
+}
+
 std::vector<uint64_t> random_seeds(uint64_t configs) {
   const auto today = std::chrono::system_clock::now().time_since_epoch() / std::chrono::hours(24);
   std::vector<uint64_t> seeds(number_from("HAWSER_CONFIGS", configs));
