@@ -562,8 +562,9 @@ typedef struct hws_step_result {
 /** Takes one optimizer step on the next global batch: the pushed batch, else the batch of the source
  * (hws_data_set_source), else the config's data. The guard of the config decides whether the step is accepted
  * or skipped, or whether the engine goes back to a checkpoint (HWS_STEP_REWOUND). result: may be NULL.
- * Errors: HWS_NUMERIC after guard.max_consecutive_skips skips in a row, and after more than guard.max_rewinds
- * returns to one checkpoint, which is then loaded; HWS_IO if a checkpoint cannot be read;
+ * Errors: HWS_NUMERIC after guard.max_consecutive_skips skips in a row, or if the engine has returned to one
+ * checkpoint more than guard.max_rewinds times (that checkpoint is loaded); HWS_IO if a checkpoint cannot be
+ * read;
  * HWS_DATA_INVALID; HWS_OUT_OF_RANGE at the end of the source's data; HWS_FAILED_PRECONDITION without data,
  * while a step is pending, and for inference. */
 HWS_API hws_status hws_engine_train_step(hws_engine* engine, hws_step_result* result);

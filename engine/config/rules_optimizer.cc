@@ -21,8 +21,7 @@ constexpr Check kOptimizerChecks[] = {
      {"/mesh/tp", "/optimizer/kind"},
      [](const Effective& c) { return uses_muon(c) && c.integer("/mesh/tp") > 1; },
      "optimizer \"muon\" updates whole matrices, of which {/mesh/tp} tensor-parallel ranks hold rows or "
-     "columns; "
-     "it does not bring these together yet",
+     "columns; gathering them is not supported yet",
      "use 1, and divide with /mesh/dp_shard, cp, ep or pp, or use another optimizer"},
     {"/offload/optimizer",
      {"/offload/optimizer", "/optimizer/kind"},

@@ -102,7 +102,7 @@ constexpr Check kTrainingChecks[] = {
      },
      "outlier \"rewind\" goes back to a checkpoint of the run, but checkpoint.every and "
      "checkpoint.every_seconds are 0",
-     "give checkpoint.every, or use \"skip\""},
+     "set checkpoint.every, or use \"skip\""},
 
     {"/batch/micro_batch",
      {"/objective/kind", "/batch/micro_batch"},

@@ -105,8 +105,8 @@ class Executor {
   /// Runs instructions [begin, end) and waits for every transfer, except those that cross the border if
   /// run->update_follows. Allocates nothing. After an exception no transfer is in flight and no slot is live.
   ///
-  /// What the gradient phase has fetched for the update phase stays in the arena until another run needs its
-  /// memory. The update phase fetches again what is no longer there.
+  /// State that the gradient phase has fetched for the update phase stays in the arena until another run
+  /// begins. If the state was dropped, the update phase fetches it again.
   void run(const plan::Plan& plan, size_t begin, size_t end, Run* run);
   /// Drops what the gradient phase has fetched for the update phase, if there is anything: waits for the
   /// transfers, whose errors no longer count, and ends the slots. Call when the step is discarded, and before

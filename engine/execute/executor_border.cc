@@ -1,6 +1,6 @@
-// The executor at the border between the two phases of a step: what the gradient phase fetches for the update
-// phase is in the arena between them, and may still be on its way (Plan::crosses). Whoever needs the memory
-// or changes the state drops it, and the update phase fetches it again.
+// The executor at the border between the two phases of a step. State that the gradient phase fetches for the
+// update phase stays in the arena between them, and its transfer may still run (Plan::crosses). A call that
+// needs the memory or changes the state drops the fetched data; the update phase then fetches them again.
 #include "engine/execute/executor.h"
 
 namespace hawser::train {

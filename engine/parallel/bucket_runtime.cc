@@ -176,7 +176,8 @@ GroupCall BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
   }
 }
 
-/// Prepares the way of matrices to their homes, of the parts of this rank's copy, or back to all copies.
+/// Prepares GATHER_MATRIX (parts of this rank's copy to their homes) or SCATTER_MATRIX (results to all
+/// copies).
 GroupCall BucketRuntime::prepare_matrices(const Plan& plan, const Instruction& n) const {
   GroupCall t;
   t.group = groups_.of(transfer_group(plan, n), n.lane);

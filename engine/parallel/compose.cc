@@ -329,8 +329,8 @@ class ShardedWeights final : public Strategy {
   }
 };
 
-/// Comes last: where shards are gathered, it is the shards that are fetched. Only now is it known which
-/// FETCHes the update phase begins with.
+/// Must be the last pass: if shards are gathered, the shards are fetched, and only after all other passes are
+/// the first FETCHes of the update phase known.
 class OffloadedWeights final : public Strategy {
  public:
   explicit OffloadedWeights(const Settings& s) : config_(s.config.offload) {}

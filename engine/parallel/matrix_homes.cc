@@ -30,8 +30,8 @@ int64_t overlap(const mesh::FlatRange& range, const Matrix& m) {
       0, std::min(range.end, m.in_group + m.elements()) - std::max(range.begin, m.in_group));
 }
 
-/// All matrices of a stage, before they have homes. Those of experts are of every expert, at the offset that
-/// they have on the ranks that hold them.
+/// Returns all matrices of a stage, without homes. They include the matrices of every expert, each at its
+/// offset on the ranks that hold the expert.
 std::vector<Matrix> find(const nn::ParameterTable& table, const MatrixHomes::Place& place) {
   std::vector<Matrix> all;
   for (size_t i = 0; i < table.all().size(); ++i) {

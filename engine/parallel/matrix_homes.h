@@ -1,8 +1,9 @@
-// MatrixHomes: where an optimizer of whole matrices (optim/muon.h) works. Ranks keep flat parts of a matrix's
-// state, so each matrix has a home, one of the ranks that hold parts of it. GATHER_MATRIX brings the parts
-// there, ORTHOGONALISE runs on the whole, and SCATTER_MATRIX returns the result to all who hold parts or
-// copies. Homes are chosen by cost, heaviest matrix first, for the rank that has least to do so far: a
-// function of the config alone, which every rank computes for itself.
+// MatrixHomes: a table that assigns each matrix to the rank that orthogonalises it (optim/muon.h). Ranks keep
+// flat parts of a matrix's state, so each matrix has a home: one of the ranks that hold parts of it.
+// GATHER_MATRIX brings the parts to the home, ORTHOGONALISE processes the whole matrix there, and
+// SCATTER_MATRIX returns the result to all ranks that hold parts or copies. Matrices are assigned in order of
+// decreasing cost, each to the rank with the least work so far. The assignment depends on the config alone,
+// so every rank computes it without communication.
 #pragma once
 
 #include <cstdint>

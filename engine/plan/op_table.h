@@ -105,7 +105,7 @@ enum class Op : uint8_t {
   kOffload,        ///< copies activations that a block saves for its backward to host memory
   kFetch,          ///< copies them back to the arena
   kGradNorm,       ///< squares of a block's gradients; without a block: the norm over all ranks
-  kMomentum,       ///< moments of matrices, and what is to be made orthogonal (optim/muon.h)
+  kMomentum,       ///< updates the momentum of matrices, writes the input of ORTHOGONALISE (optim/muon.h)
   kGatherMatrix,   ///< brings the parts of each matrix to its home
   kOrthogonalise,  ///< makes the matrices whose home is this rank orthogonal
   kScatterMatrix,  ///< returns them to all ranks that hold parts or copies

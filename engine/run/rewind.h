@@ -1,7 +1,7 @@
 // Rewind: what happens after an outlier under /guard/outlier rewind. The engine loads the newest checkpoint
 // of the run and goes on with the rows after the outlier's, as Chowdhery et al. did by hand (PaLM, arXiv
-// 2204.02311, section 5.1). Except for the data cursor, the engine has the checkpoint's state. Checkpoints
-// store nothing for it: a run that is resumed from the same checkpoint meets the same outlier and goes back
+// 2204.02311, section 5.1). Except for the data cursor, the engine has the checkpoint's state. Checkpoints do
+// not record rewinds: a run that is resumed from the same checkpoint computes the same outlier and goes back
 // again.
 //
 // Collective. One mutating call at a time.

@@ -149,7 +149,7 @@ std::vector<Case> training() {
       bad(R"({"guard": {"outlier": "rewind"}})",
           {"/guard/outlier", "checkpoint.path is not set", "\"skip\""}),
       bad(R"({"guard": {"outlier": "rewind"}, "checkpoint": {"path": "run", "every": 0, "every_seconds": 0}})",
-          {"/guard/outlier", "checkpoint.every_seconds are 0", "give checkpoint.every"}),
+          {"/guard/outlier", "checkpoint.every_seconds are 0", "set checkpoint.every"}),
   };
 }
 

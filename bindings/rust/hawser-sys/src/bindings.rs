@@ -679,8 +679,9 @@ extern "C" {
     #[doc = " Takes one optimizer step on the next global batch: the pushed batch, else the batch of the source"]
     #[doc = " (hws_data_set_source), else the config's data. The guard of the config decides whether the step is accepted"]
     #[doc = " or skipped, or whether the engine goes back to a checkpoint (HWS_STEP_REWOUND). result: may be NULL."]
-    #[doc = " Errors: HWS_NUMERIC after guard.max_consecutive_skips skips in a row, and after more than guard.max_rewinds"]
-    #[doc = " returns to one checkpoint, which is then loaded; HWS_IO if a checkpoint cannot be read;"]
+    #[doc = " Errors: HWS_NUMERIC after guard.max_consecutive_skips skips in a row, or if the engine has returned to one"]
+    #[doc = " checkpoint more than guard.max_rewinds times (that checkpoint is loaded); HWS_IO if a checkpoint cannot be"]
+    #[doc = " read;"]
     #[doc = " HWS_DATA_INVALID; HWS_OUT_OF_RANGE at the end of the source's data; HWS_FAILED_PRECONDITION without data,"]
     #[doc = " while a step is pending, and for inference."]
     pub fn hws_engine_train_step(engine: *mut hws_engine, result: *mut hws_step_result) -> hws_status;
