@@ -1,7 +1,7 @@
 // Early fetches: a pass over train plans that moves the first FETCHes of the update phase into the backward.
-// The first updates need their state (offload_state.h) and weights (offload_weights.h) at once, and the update
-// phase has no earlier computation to hide their FETCHes. A FETCH that is moved crosses the border between
-// the two phases (plan::assign_border).
+// The first updates need their state (offload_state.h) and weights (offload_weights.h) at once, and the
+// update phase has no earlier computation to hide their FETCHes. A FETCH that is moved crosses the border
+// between the two phases (plan::assign_border).
 #pragma once
 
 #include "engine/plan/plan.h"
