@@ -71,7 +71,7 @@ class StateWork {
     counter_.clear();
     for (const parallel::BlockMatrices::AtHome& at_home : m->at_home) {
       nn::Region unused = nn::Region::measuring();
-      orthogonalise(at_home.rows, at_home.columns, at_home.parts, at_home.results, &unused);
+      orthogonalise(&counter_, &unused, at_home.rows, at_home.columns, at_home.parts, at_home.results);
     }
     sizes.orthogonalise.work.calls = counter_.calls();
     sizes.orthogonalise.flops = counter_.flops();
@@ -83,14 +83,15 @@ class StateWork {
   Work round(int32_t block, bool head) { return {rounded(block, head, false), rounded(block, head, true)}; }
 
  private:
-  void orthogonalise(int64_t rows, int64_t columns, std::span<const optim::MatrixPiece> parts,
-                     std::span<const optim::MatrixPiece> results, nn::Region* workspace) {
+  void orthogonalise(WorkCounter* counter, nn::Region* workspace, int64_t rows, int64_t columns,
+                     std::span<const optim::MatrixPiece> parts = {},
+                     std::span<const optim::MatrixPiece> results = {}) {
     optim::Orthogonal call;
     call.rows = rows, call.columns = columns;
     call.type = optim::product_type(layout_.options().compute);
     call.from = call.to = WorkCounter::fake_floats();
     call.pieces = parts, call.copies = results;
-    optim::orthogonalise(call, counter_.table(), workspace, counter_.stream());
+    optim::orthogonalise(call, counter->table(), workspace, counter->stream());
   }
 
   int64_t workspace(int32_t block, bool experts, int64_t at_home, int32_t workers) {
@@ -99,11 +100,7 @@ class StateWork {
     region.take(at_home * static_cast<int64_t>(sizeof(ExactSum)));
     for (const parallel::Matrix& m : layout_.matrices().all()) {
       const nn::Parameter& p = model_.table().all()[static_cast<size_t>(m.parameter)];
-      if (p.block != block || p.cut.experts != experts) continue;
-      optim::Orthogonal call;
-      call.rows = m.rows, call.columns = m.columns;
-      call.type = optim::product_type(layout_.options().compute);
-      optim::orthogonalise(call, measure.table(), &region, measure.stream());
+      if (p.block == block && p.cut.experts == experts) orthogonalise(&measure, &region, m.rows, m.columns);
     }
     return region.high();
   }
