@@ -4,7 +4,7 @@
 
 namespace hawser::comm {
 
-double listening_seconds(double timeout_seconds) { return std::clamp(timeout_seconds / 8, 0.5, 30.0); }
+double listening_seconds(double timeout_seconds) { return std::clamp(timeout_seconds / 8, 2.0, 30.0); }
 
 double meeting_deadline(const Call& call, double timeout_seconds) {
   return std::max(call.begun + timeout_seconds, steady_seconds()) + listening_seconds(timeout_seconds);

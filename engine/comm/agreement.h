@@ -14,7 +14,8 @@
 namespace hawser::comm {
 
 /// Returns how long a member whose wait has timed out keeps receiving from other members, which may have
-/// entered the call later.
+/// entered the call later: at least 2 s, because a busy host delays a thread by more than half a second, and
+/// the error would then name that thread's rank too.
 double listening_seconds(double timeout_seconds);
 
 /// Returns a text such as "rank 1 and rank 3".
