@@ -43,6 +43,8 @@ struct Dependence {
   const char* selector;  ///< the field that decides
   std::vector<std::string_view>
       values;  ///< selector values (enum names, integers) for which it has an effect; empty: above 1
+  /// Whether the config has the value of the selector. Null: the selector's field is compared.
+  bool (*has_value)(const Effective&, std::string_view value) = nullptr;
 };
 
 /// Two fields with the same meaning: setting one unsets the other.

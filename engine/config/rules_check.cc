@@ -60,11 +60,11 @@ void check_table(const Effective& c, std::span<const Check> checks, std::vector<
 }
 
 /// True if the selector has `value`, the name of an enum item or an integer.
-bool says(const Effective& c, const char* selector, std::string_view value) {
-  if (std::string_view(selector) == "/optimizer/kind") return uses_optimizer(c, value);
-  const Value* found = c.find(selector);
+bool has_value(const Effective& c, const Dependence& row, std::string_view value) {
+  if (row.has_value != nullptr) return row.has_value(c, value);
+  const Value* found = c.find(row.selector);
   if (found != nullptr && found->kind == Value::Kind::kInt) return fmt::format("{}", found->integer) == value;
-  return c.is(selector, value);
+  return c.is(row.selector, value);
 }
 
 /// A selector in the notation of a sentence: "zero.stage".
@@ -201,7 +201,7 @@ bool has_effect(const Effective& config, std::string_view pointer) {
             ? config.integer(row.selector) > 1
             : has_effect(config, row.selector) &&
                   std::any_of(row.values.begin(), row.values.end(),
-                              [&](std::string_view value) { return says(config, row.selector, value); }))
+                              [&](std::string_view value) { return has_value(config, row, value); }))
       return true;
   }
   return !depends;

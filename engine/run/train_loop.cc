@@ -1,17 +1,16 @@
 #include "engine/run/train_loop.h"
-#include "engine/base/steady_clock.h"
 
 #include <exception>
 #include <functional>
 #include <limits>
 
 #include "engine/base/error.h"
+#include "engine/base/steady_clock.h"
 #include "engine/ranks/agreement.h"
 #include "engine/run/trainer.h"
 #include "engine/save/save_clock.h"
 
 namespace hawser::train {
-namespace {}  // namespace
 
 TrainLoop::TrainLoop(Trainer* trainer, Progress* progress, Cancel* cancel)
     : trainer_(*trainer),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures what it costs to keep the optimizer's state, or also the weights, of GPT-2 124M on disk.
 
-  PYTHONPATH=build/python python3 tests/bench/offload_state.py [--steps 5] [--folder DIR] [--beyond]
+  PYTHONPATH=build/python python3 tests/bench/offload_state.py [--steps 5] [--folder DIR] [--beyond | --hidden]
 
 Engines run in one process on the same random tokens and take steps in turn, so that a busy machine disturbs all. The
 step is compared with forward and backward of the engine that keeps all in memory, plus the longer of two times: its
@@ -10,8 +10,11 @@ run. Weights are fetched while other blocks compute, so their step is compared w
 transfer of all their bytes.
 
 --beyond trains a deep model, with optimizer and parameters on disk, in a process whose memory (RLIMIT_DATA), beyond
-that of Python, is a quarter of the weights, gradients and optimizer's state. The limit of its step is the fetches of forward and backward at
-the rate at which the disk is read, and the bytes of the update in both directions at once.
+that of Python, is a quarter of the weights, gradients and optimizer's state. The limit of its step is the fetches of
+forward and backward at the rate at which the disk is read, and the bytes of the update in both directions at once.
+
+--hidden traces steps with optimizer and parameters on disk: how long the weights of forward and backward are fetched,
+and how long blocks wait for them. The first fetch has nothing to hide behind.
 """
 import argparse
 import concurrent.futures
@@ -138,14 +141,43 @@ def beyond_memory(folder, steps):
           f"{both / 2**20:.0f} MiB/s); step {1e3 * step:.0f} ms, {(first + second) / step:.3f} of the disk's rate")
 
 
+def hidden(folder, steps):
+    for precision in ("fp32", "bf16"):
+        away = config(precision, 1, 1024, 1, {"cpu": {"threads": os.cpu_count()}})
+        away["offload"] = {"optimizer": "disk", "parameters": "disk", "folder": folder}
+        tokens = numpy.random.default_rng(3).integers(0, 50257, (2, 1, 1024), dtype=numpy.int32)
+        rows = []
+        with hawser.Engine(away) as engine:
+            for step in range(steps + 1):
+                engine.push(tokens[0], tokens[1])
+                engine.set_trace("instructions")
+                engine.train_step()
+                events = engine.trace()["traceEvents"]
+                lanes = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+                timed = [e for e in events if e["ph"] == "X"]
+                half = min(e["ts"] for e in timed if e["name"].startswith("OPTIMIZER_STEP"))
+                fetches = [e["dur"] for e in timed if lanes[e["tid"]] == "fetch_weights" and e["ts"] < half]
+                waits = [e["dur"] for e in timed if e["name"].startswith("wait: ") and e["ts"] < half
+                         and e["name"].split()[1] in ("FORWARD", "LOSS", "BACKWARD")]
+                if step > 0:  # the first step writes the state
+                    rows.append((sum(fetches) / 1e3, fetches[0] / 1e3, sum(waits) / 1e3))
+        all_of, first, waited = (statistics.median(column) for column in zip(*rows))
+        print(f"{precision} 1 x 1024: weights of forward and backward are fetched for {all_of:.0f} ms, {first:.0f} ms of it before "
+              f"the first block; blocks wait {waited:.0f} ms: {(all_of - waited) / (all_of - first):.3f} of what "
+              f"computing can hide is hidden", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--folder", default=tempfile.gettempdir())
     parser.add_argument("--beyond", action="store_true")
+    parser.add_argument("--hidden", action="store_true")
     args = parser.parse_args()
     if args.beyond:
         return beyond_memory(args.folder, args.steps)
+    if args.hidden:
+        return hidden(args.folder, args.steps)
     for precision in ("fp32", "bf16"):
         kept = config(precision, 1, 1024, 1, {"cpu": {"threads": os.cpu_count()}})
         state = dict(kept, offload={"optimizer": "disk", "folder": args.folder})
