@@ -207,8 +207,7 @@ class ShardLayout {
 
  private:
   void place_window(GroupLayout* group, plan::BlockState* slots) const;
-  /// `window`: the block's gradients are rounded from one.
-  void place(GroupLayout* group, int64_t state_elements, bool window, plan::BlockState* slots) const;
+  void place(GroupLayout* group, int64_t state_elements, int64_t block, plan::BlockState* slots) const;
   bool has(int64_t block) const;
   void find_model_sums(const nn::ParameterTable& table);
   void share_writing(const nn::ParameterTable& table);

@@ -69,7 +69,8 @@ TEST(LayerBytes, OfGpt2) {
   EXPECT_EQ(bytes, expected);
 }
 
-/// Products write rounded gradients. 8 of 32 heads have keys and values, and the hidden layer is 3.5 times as wide as the model.
+/// Products write rounded gradients. 8 of 32 heads have keys and values, and the hidden layer is 3.5 times as
+/// wide as the model.
 TEST(LayerBytes, OfLlama8BWithLongRows) {
   const Bytes bytes = layer_bytes(R"({"preset": "llama-3.1-8b", "precision": "bf16_pure", "device": "cuda",
       "batch": {"micro_batch": 1, "grad_accum_steps": 1, "sequence": 8192}})");

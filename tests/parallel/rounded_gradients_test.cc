@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
 namespace rounded_gradients_test {
+
+using Json = nlohmann::json;
 
 /// With rows in tiles, several products add to each gradient, so gradients are rounded from windows. Tiles
 /// change no bit.
@@ -45,6 +48,10 @@ void expect_bits_of_windows(Problem problem, Layout layout) {
   std::vector<StepRecord> a, b;
   for (int step = 0; step < 2; ++step) a.push_back(rounding.step()), b.push_back(with_windows.step());
   EXPECT_EQ(first_difference(a, b), "");
+  for (LayoutRun* run : {&rounding, &with_windows}) {
+    const Json memory = Json::parse(run->trainer().reports().info_json()).at("memory");
+    EXPECT_EQ(memory.at("high_water_bytes"), memory.at("planned_bytes"));
+  }
 }
 
 /// A model without biases, of several blocks of a sum over rows.

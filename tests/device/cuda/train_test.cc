@@ -95,18 +95,8 @@ TEST(TrainOnCuda, AsTheCpuDoesInBf16Pure) {
   EXPECT_LT(d.weights, 8e-2);
 }
 
-/// A model without biases. With one micro-batch, products write bf16 gradients.
-TEST(TrainOnCuda, AsTheCpuDoesInBf16PureWithoutWindows) {
-  Problem problem = problem_in("bf16_pure");
-  problem.like_gpt2 = false;
-  const Distance d = train(problem, Layout());
-  EXPECT_LT(d.loss, 1e-4);
-  EXPECT_LT(d.grad_norm, 2e-3);
-  EXPECT_LT(d.gradients, 0.3);
-  EXPECT_LT(d.weights, 8e-2);
-}
-
-/// One tile of all rows is the same product, but adds to an f32 gradient, which is rounded from a window.
+/// With one micro-batch and no biases, products write bf16 gradients. With rows in tiles, here one of all
+/// rows, the same product writes an f32 gradient, which is rounded from a window.
 TEST(TrainOnCuda, RoundsGradientsOnceWithoutWindows) {
   Problem problem = problem_in("bf16_pure");
   problem.device = "cuda", problem.device_transport = "host";
