@@ -62,6 +62,7 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
   const bool chunk_logits =
       !target.in_place || form.shares_rows;  // only one of the ranks gets the caller's memory
   nn::BackwardForm backward = form.backward;
+  backward.rounds_in_kernels = rounds_in_kernels(config, strategies);
   if (model.trains_tied_head() && types.lookup == DType::kF32)
     backward.lookups = lookup_gradient_sizes(model, config, form);
   const nn::ModelCosts costs =
@@ -165,6 +166,15 @@ int32_t choose_threads(const config::ResolvedConfig& config, int32_t ranks) {
   return std::max(1, (wanted > 0 ? wanted : device::default_threads()) / ranks);
 }
 
+bool rounds_in_kernels(const config::ResolvedConfig& config, const parallel::Strategies& strategies) {
+  const nn::ModelConfig& m = config.model;
+  const nn::BiasConfig& b = m.bias;
+  const bool biases = b.q || b.k || b.v || b.o || b.gate || b.up || b.down;
+  const bool adds = m.adapter.on() || m.moe.experts > 0 || m.is_latent() || biases ||
+                    strategies.form().backward.remakes.rows > 0;
+  return state_type(config) != DType::kF32 && config.batch.grad_accum_steps == 1 && !adds;
+}
+
 parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& config,
                                               const parallel::Strategies& strategies,
                                               const parallel::DataParallelStrategy& data, int64_t rank,
@@ -176,6 +186,7 @@ parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& conf
   if (!inference) o.states = optim::states_by_kind(config.optimizer, o.state);
   o.tied_head = config.model.tied_head;
   o.base_elsewhere = base_is_elsewhere(config), o.base_borrowed = config.init.on_engine;
+  o.rounds_in_kernels = !inference && rounds_in_kernels(config, strategies);
   strategies.lay_out(&o, data);
   return o;
 }

@@ -168,7 +168,7 @@ void add_state_work(plan::Sizes* sizes, const nn::Model& model, const config::Re
     state.update.calls = work.update(b);
     for (const bool experts : {false, true})
       state.matrices[experts ? 1 : 0] = work.matrices(b, experts, workers);
-    if (layout.rounds_gradients()) state.round = work.round(b, false);
+    if (layout.has_window(b)) state.round = work.round(b, false);
   }
   if (layout.rounds_gradients()) sizes->round_head = work.round(0, true);
 }

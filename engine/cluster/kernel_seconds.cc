@@ -72,12 +72,18 @@ double matmul_rate(const DeviceRates& device, DType type, int64_t m, int64_t n, 
   return device.peak(type) * device.matmul.efficiency * used_tiles(device.matmul, m, n, k);
 }
 
-double seconds_of(const DeviceRates& device, const KernelCalls& calls, bool launched) {
+CallSeconds call_seconds(const DeviceRates& device, const KernelCalls& calls) {
   const auto count = static_cast<double>(std::max<int64_t>(calls.calls, 1));
-  double each = calls.bytes / count / memory_rate(device, calls.kernel);
-  if (calls.flops > 0) each = std::max(each, calls.flops / count / flops_rate(device, calls));
-  if (launched) each = std::max(each, device.launch_seconds);
-  return each * count;
+  CallSeconds each;
+  each.memory = calls.bytes / count / memory_rate(device, calls.kernel);
+  if (calls.flops > 0) each.arithmetic = calls.flops / count / flops_rate(device, calls);
+  return each;
+}
+
+double seconds_of(const DeviceRates& device, const KernelCalls& calls, bool launched) {
+  const CallSeconds each = call_seconds(device, calls);
+  return std::max({each.memory, each.arithmetic, launched ? device.launch_seconds : 0}) *
+         static_cast<double>(std::max<int64_t>(calls.calls, 1));
 }
 
 }  // namespace hawser::cluster

@@ -15,6 +15,12 @@ double matmul_rate(const DeviceRates& device, DType type, int64_t m, int64_t n, 
 /// transpose counts. Products with few tiles split k into pieces of at least 1024.
 double used_tiles(const MatmulModel& model, int64_t m, int64_t n, int64_t k);
 
+/// Seconds of one call of a class, if only its arithmetic, or only its memory traffic, took time.
+struct CallSeconds {
+  double arithmetic = 0, memory = 0;
+};
+CallSeconds call_seconds(const DeviceRates& device, const KernelCalls& calls);
+
 /// Returns the seconds of all calls of a class on the device: for each call, the longer of arithmetic and
 /// memory. `launched`: the host launches each call, so a call takes at least as long as a launch.
 double seconds_of(const DeviceRates& device, const KernelCalls& calls, bool launched);

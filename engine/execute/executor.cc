@@ -160,10 +160,10 @@ void Executor::give_up(const plan::Plan& plan) {
 
 /// Clears the gaps of gradients whose lifetime begins with the instruction.
 void Executor::clear_gaps(const plan::Plan& plan, size_t index) {
-  const bool rounds = s_.memory.layout->rounds_gradients();
-  const plan::Role role = rounds ? plan::Role::kGradientWindow : plan::Role::kGradients;
   for (const plan::Use& use : plan.instructions[index].uses) {
     const plan::Slot& slot = plan.slot(use.slot);
+    const bool window = s_.memory.layout->has_window(slot.block);
+    const plan::Role role = window ? plan::Role::kGradientWindow : plan::Role::kGradients;
     if (slot.role != role || slot.persistent || slot.first != static_cast<int32_t>(index)) continue;
     for (const Gap& gap : gaps_[static_cast<size_t>(slot.block)])
       s_.memory.link->zero(s_.memory.arena->data() + slot.offset + gap.begin, gap.bytes);

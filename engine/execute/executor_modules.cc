@@ -50,7 +50,7 @@ void Executor::join_head_gradient(const plan::Plan& plan, const plan::Instructio
                                   const nn::Context& ctx) {
   if (const char* const head_part = at(plan, n[Operand::kAddend])) {
     const parallel::ShardLayout::Table& table = s_.memory.layout->table();
-    float* const gradients = pointers_[static_cast<size_t>(table.group)].gradients;
+    auto* const gradients = static_cast<float*>(pointers_[static_cast<size_t>(table.group)].gradients);
     s_.memory.link->copy(gradients + table.offset, head_part, table.elements * 4);
   }
   embedding().join(ctx, *lookups(), n.micro_batch);

@@ -97,11 +97,14 @@ int64_t Executor::own_weights(int32_t g) const {
 
 void Executor::bind_gaps(int32_t group) {
   const parallel::GroupLayout& layout = s_.memory.layout->group(group);
-  std::vector<Gap>& gaps = gaps_[s_.model.modules->table().groups()[static_cast<size_t>(group)].block];
-  const int64_t written = s_.memory.layout->rounds_gradients() ? layout.gradient_window : layout.gradients;
+  const auto block = s_.model.modules->table().groups()[static_cast<size_t>(group)].block;
+  std::vector<Gap>& gaps = gaps_[static_cast<size_t>(block)];
+  const bool window = s_.memory.layout->has_window(static_cast<int32_t>(block));
+  const int64_t written = window ? layout.gradient_window : layout.gradients;
+  const DType type = window ? DType::kF32 : layout.state_type;
   int64_t end = 0;
   const auto gap_until = [&](int64_t begin) {
-    if (begin > end) gaps.push_back({written + end * 4, (begin - end) * 4});
+    if (begin > end) gaps.push_back({written + dtype_bytes(type, end), dtype_bytes(type, begin - end)});
   };
   for (const nn::Parameter& p : s_.model.modules->table().all()) {
     if (p.group != group) continue;
@@ -111,12 +114,13 @@ void Executor::bind_gaps(int32_t group) {
   gap_until(layout.elements);
 }
 
-/// From now on, modules find the groups of a block in this slot of whole weights or f32 gradients.
+/// From now on, modules find the groups of a block in this slot of whole weights or of the gradients that a
+/// backward writes.
 void Executor::point_groups(const plan::Plan& plan, plan::SlotId id) {
   using plan::Role;
   const plan::Slot& slot = plan.slot(id);
   const bool window = slot.role == Role::kGradientWindow;
-  const bool whole = slot.role == Role::kGradients && !s_.memory.layout->rounds_gradients();
+  const bool whole = slot.role == Role::kGradients && !s_.memory.layout->has_window(slot.block);
   if (!slot.in_arena() || (slot.role != Role::kWeights && !whole && !window)) return;
   for (const int32_t g : s_.memory.layout->groups_of(slot.block)) {
     const parallel::GroupLayout& group = s_.memory.layout->group(g);
@@ -124,8 +128,8 @@ void Executor::point_groups(const plan::Plan& plan, plan::SlotId id) {
     if (slot.role == Role::kWeights && (!group.borrowed || s_.memory.layout->weights_sharded()))
       pointers.weights = at(plan, id) + group.weights;
     else if (group.has_gradient())
-      pointers.gradients =
-          reinterpret_cast<float*>(at(plan, id) + (window ? group.gradient_window : group.gradients));
+      pointers.gradients = at(plan, id) + (window ? group.gradient_window : group.gradients),
+      pointers.gradient_type = window ? DType::kF32 : group.state_type;
   }
 }
 

@@ -19,11 +19,18 @@ namespace hawser::nn {
 class TiledSums;
 
 /// The memory of a ParameterGroup during one call: its weights (in the compute type if matrix products read
-/// them, otherwise in the look-up type) and its gradients (f32; null if frozen or not wanted).
+/// them, otherwise in the look-up type) and its gradients (null if frozen or not wanted).
 struct GroupPointers {
   const char* weights = nullptr;
-  float* gradients = nullptr;
-  const float* scales = nullptr;  ///< scales of weights in NF4 (nn/nf4.h)
+  void* gradients = nullptr;
+  const float* scales = nullptr;      ///< scales of weights in NF4 (nn/nf4.h)
+  DType gradient_type = DType::kF32;  ///< narrower only for a block whose kernels write rounded gradients
+};
+
+/// Where a backward writes the gradient of a parameter.
+struct GradientPlace {
+  void* data = nullptr;  ///< null if the parameter is absent or has no gradient
+  DType type = DType::kF32;
 };
 
 /// Data types of weights, by how they are read.
@@ -101,9 +108,29 @@ struct Context {
     kernels->convert({wide, weight(p), DType::kF32, lookup_type, elements}, *stream);
     return wide;
   }
-  /// Returns null if the parameter is absent or has no gradient.
+  GradientPlace gradient_place(Place p) const {
+    if (!p || groups[p.group].gradients == nullptr) return {};
+    const GroupPointers& group = groups[p.group];
+    return {static_cast<char*>(group.gradients) + dtype_bytes(group.gradient_type, p.offset),
+            group.gradient_type};
+  }
+  /// Returns the place of an f32 gradient; null if the parameter is absent or has no gradient.
   float* gradient(Place p) const {
-    return p && groups[p.group].gradients ? groups[p.group].gradients + p.offset : nullptr;
+    const GradientPlace place = gradient_place(p);
+    HWS_CHECK(place.type == DType::kF32);
+    return static_cast<float*>(place.data);
+  }
+  /// Returns f32 memory for the gradient of a kernel that sums in f32: the gradient itself, or workspace,
+  /// from which `round_gradient` rounds it. Null if the parameter is absent or has no gradient.
+  float* summed_gradient(Place p, int64_t elements) const {
+    const GradientPlace place = gradient_place(p);
+    if (place.type == DType::kF32) return static_cast<float*>(place.data);
+    return workspace->take_as<float>(elements);
+  }
+  void round_gradient(Place p, const float* sums, int64_t elements) const {
+    const GradientPlace place = gradient_place(p);
+    if (place.type != DType::kF32)
+      kernels->convert({place.data, sums, place.type, DType::kF32, elements}, *stream);
   }
 
   kernels::Dropout dropout(double p, int64_t layer, int64_t site) const {

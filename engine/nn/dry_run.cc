@@ -41,6 +41,12 @@ class DryRun {
   void save(const RecomputeSet& remakes, const CompressSet& compress) {
     ctx_.remakes = remakes, ctx_.compress = compress;
   }
+  /// Blocks, except the embedding and the head, write gradients of this type.
+  void write_gradients(const Model& model, DType type) {
+    for (size_t g = 0; g < groups_.size(); ++g)
+      if (const int64_t block = model.table().groups()[g].block; block > 0 && block <= model.config().layers)
+        groups_[g].gradient_type = type;
+  }
   /// Forwards of a step count the load of experts.
   void tally(bool on) { ctx_.tallies = on ? static_cast<int64_t*>(fake()) : nullptr; }
 
@@ -90,6 +96,7 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
                          const BackwardForm& form, const ExpertExchange& experts) {
   DryRun dry(model, kernels, workers, types, batch, seq, training, exchange, columns, experts, notes);
   dry.save(form.remakes, form.compress);
+  if (form.rounds_in_kernels) dry.write_gradients(model, types.lookup);
   float* const f = DryRun::fake_floats();
   const Head& head = model.head();
   ModelCosts costs;

@@ -180,7 +180,7 @@ void Linear::backward_weight(const Context& ctx, const void* dy, DType dy_type, 
   const void* const dz = scaled_gradient(ctx, dy, dy_type, x, rows);
   for (const Columns& stack : stacks_) {
     kernels::Matmul m;
-    m.c = ctx.gradient(stack.weight);
+    const GradientPlace to = ctx.gradient_place(stack.weight);
     m.a = advance(dz, stack.begin, dy_type);
     m.b = x;
     m.a_type = dy_type, m.b_type = ctx.type;
@@ -188,7 +188,7 @@ void Linear::backward_weight(const Context& ctx, const void* dy, DType dy_type, 
     m.ldc = in_, m.lda = out_, m.ldb = in_;
     m.a_transposed = true;
     const bool with_bias = stack.whole && dz == dy && ctx.tiled == nullptr;
-    if (m.c != nullptr && with_bias && ctx.kernels->suited->epilogues)
+    if (to.data != nullptr && to.type == DType::kF32 && with_bias && ctx.kernels->suited->epilogues)
       m.bias_gradient = ctx.gradient(stack.bias);
     ctx.sum_rows(m, stack.weight);
     if (m.bias_gradient == nullptr) sum_bias_gradients(ctx, stack, dy, dy_type, rows);
@@ -209,7 +209,9 @@ void Linear::sum_bias_gradients(const Context& ctx, const Columns& stack, const 
 }
 
 int64_t Linear::tiled_sum_bytes(const Context& ctx) const {
-  const auto elements = [&](Place p, int64_t count) { return ctx.gradient(p) != nullptr ? count : 0; };
+  const auto elements = [&](Place p, int64_t count) {
+    return ctx.gradient_place(p).data != nullptr ? count : 0;
+  };
   int64_t bytes = 0;
   for (const Columns& stack : stacks_)
     bytes += TiledSums::sum_bytes(ctx, elements(stack.weight, stack.out * in_), 0);

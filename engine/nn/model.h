@@ -73,6 +73,7 @@ struct BackwardForm {
   bool halves = false;  ///< also measure the input pass and the weight pass
   RecomputeSet remakes{};
   CompressSet compress{};
+  bool rounds_in_kernels = false;   ///< kernels of blocks write gradients in the look-up type
   LookupGradient::Sizes lookups{};  ///< of a tied embedding whose look-ups have a gradient of their own
 };
 

@@ -57,8 +57,6 @@ void NormLayer::forward(const Context& ctx, const NormSaved& saved, void* y, DTy
 
 kernels::NormBackward NormLayer::backward_arguments(const Context& ctx, const NormSaved& saved) const {
   kernels::NormBackward n;
-  n.dweight = ctx.gradient(weight_);
-  n.dbias = ctx.gradient(bias_);
   n.weight = ctx.lookup(weight_);
   n.mean = saved.mean;
   n.rstd = saved.rstd;
@@ -71,10 +69,15 @@ kernels::NormBackward NormLayer::backward_arguments(const Context& ctx, const No
 
 void NormLayer::run(const Context& ctx, kernels::NormBackward n) const {
   RegionScope scope(*ctx.workspace);
+  n.dweight = ctx.summed_gradient(weight_, d_);
+  n.dbias = ctx.summed_gradient(bias_, d_);
+  const bool trains = n.dweight != nullptr;
   // If the weight is frozen, its gradient is computed and discarded.
   if (n.dweight == nullptr) n.dweight = ctx.workspace->take_as<float>(d_);
   n.workspace = ctx.workspace->take(ctx.kernels->norm_backward_workspace_bytes(n, ctx.stream->num_workers));
   ctx.kernels->norm_backward(n, *ctx.stream);
+  if (trains) ctx.round_gradient(weight_, n.dweight, d_);
+  if (n.dbias != nullptr) ctx.round_gradient(bias_, n.dbias, d_);
 }
 
 void NormLayer::backward(const Context& ctx, const NormSaved& saved, void* dx, DType dx_type,

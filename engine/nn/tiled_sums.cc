@@ -92,7 +92,8 @@ int64_t Context::matmul_workspace_bytes(const kernels::Matmul& m) const {
 }
 
 void Context::sum_rows(kernels::Matmul m, Place to) const {
-  m.c = gradient(to);
+  const GradientPlace place = gradient_place(to);
+  m.c = place.data, m.c_type = place.type;
   if (m.c == nullptr) return;
   if (tiled != nullptr) return tiled->add(*this, m, to);
   m.accumulate = accumulate;
@@ -100,13 +101,14 @@ void Context::sum_rows(kernels::Matmul m, Place to) const {
 }
 
 void Context::sum_rows(kernels::ColumnSum s, Place to) const {
-  s.dbias = gradient(to);
-  if (s.dbias == nullptr) return;
   const RegionScope scope(*workspace);
+  s.dbias = summed_gradient(to, s.n);
+  if (s.dbias == nullptr) return;
   s.workspace = workspace->take(kernels->column_sum_workspace_bytes(s, stream->num_workers));
   if (tiled != nullptr) return tiled->add(*this, s, to);
   s.accumulate = accumulate;
   kernels->column_sum(s, *stream);
+  round_gradient(to, s.dbias, s.n);
 }
 
 }  // namespace hawser::nn

@@ -17,13 +17,13 @@ using plan::Operand;
 using plan::Role;
 using plan::SlotId;
 
-/// Returns the blocks whose gradients an instruction completes (by rounding them, if they are stored
-/// rounded). A tied head also produces gradients of the embedding.
-std::vector<int32_t> produces_gradients_of(const Instruction& n, bool tied, bool rounded) {
+/// Returns the blocks whose gradients an instruction completes (by rounding them, if the backward writes them
+/// to a window). A tied head also produces gradients of the embedding.
+std::vector<int32_t> produces_gradients_of(const Instruction& n, bool tied, const ShardLayout& layout) {
   const bool rounds = n.op == Op::kRoundGrad || n.op == Op::kRoundHeadGrad;
   const bool makes = n.op == Op::kLoss || n.op == Op::kBackward || n.op == Op::kBackwardInput ||
                      n.op == Op::kBackwardWeight || n.op == Op::kJoinHeadGrad;
-  if (!(rounded ? rounds : makes)) return {};
+  if (!(layout.has_window(n.block) ? rounds : makes)) return {};
   return n.op == Op::kLoss && tied ? std::vector{n.block, 0} : std::vector{n.block};
 }
 
@@ -65,8 +65,7 @@ class Pass {
   void give_buckets_slots() {
     const bool tied = find_state(plan_, Role::kLookupGradient, -1) >= 0;
     for (Instruction& n : plan_.instructions)
-      for (const int32_t block : produces_gradients_of(n, tied, layout_.rounds_gradients()))
-        give_slot(&n, block);
+      for (const int32_t block : produces_gradients_of(n, tied, layout_)) give_slot(&n, block);
   }
   void give_slot(Instruction* n, int32_t block) {
     const int64_t bytes = layout_.block_state(block).gradient_bucket;

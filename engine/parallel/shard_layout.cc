@@ -82,7 +82,7 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
     if (from.read == nn::Read::kInt8) g.type = DType::kI8Block;
     g.has_master = g.narrows() || (options.host_masters && options.training && g.trainable);
     if (!g.borrowed) g.scales = take(&scales_bytes_, dtype_bytes(DType::kF32, from.scales));
-    g.borrowed ? place_window(&g, &slots) : place(&g, state.local_elements(), &slots);
+    g.borrowed ? place_window(&g, &slots) : place(&g, state.local_elements(), from.block, &slots);
     by_block_[static_cast<size_t>(from.block)].push_back(static_cast<int32_t>(i));
     groups_.push_back(g);
   }
@@ -104,7 +104,8 @@ void ShardLayout::place_window(GroupLayout* g, plan::BlockState* slots) const {
 }
 
 /// Reserves the group's places in the slots of its block.
-void ShardLayout::place(GroupLayout* group, int64_t state_elements, plan::BlockState* slots) const {
+void ShardLayout::place(GroupLayout* group, int64_t state_elements, int64_t block,
+                        plan::BlockState* slots) const {
   GroupLayout& g = *group;
   const int64_t whole = g.parts * g.shard, shard_bytes = dtype_bytes(g.type, g.shard);
   const int64_t element = dtype_bytes(g.state_type), state_bytes = state_elements * element;
@@ -121,7 +122,8 @@ void ShardLayout::place(GroupLayout* group, int64_t state_elements, plan::BlockS
   g.gradients = take(&slots->gradient_bucket, whole * element);
   g.gradient_shard = options_.own_gradient_shards ? take(&slots->gradient_shards, g.shard * element)
                                                   : g.gradients + g.index * g.shard * element;
-  if (rounds_gradients()) g.gradient_window = take(&slots->gradient_window, g.elements * 4);
+  if (has_window(static_cast<int32_t>(block)))
+    g.gradient_window = take(&slots->gradient_window, g.elements * 4);
   g.shard_sums = take(&slots->shard_sums, g.shard * 4);
   for (size_t s = 0; s < plan::kStateCount; ++s)
     if (g.states[s].kept) g.states[s].at = take(&slots->states[s], g.states[s].bytes(state_elements));

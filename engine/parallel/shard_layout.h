@@ -105,11 +105,12 @@ class ShardLayout {
     bool own_gradient_shards = false;  ///< reduced gradients have their own place
     /// The pipeline stage that has each block; empty if there is only one stage.
     std::vector<int64_t> stage_of = {};
-    bool tied_head = false;       ///< the head shares the embedding's table
-    bool base_elsewhere = false;  ///< checkpoints omit the frozen base weights of an adapter
-    bool base_borrowed = false;   ///< the base weights belong to another engine
-    bool host_update = false;     ///< the host's processor updates state in host memory (host_update.h)
-    bool host_masters = false;    ///< it keeps masters of all trained weights, because others are elsewhere
+    bool tied_head = false;          ///< the head shares the embedding's table
+    bool base_elsewhere = false;     ///< checkpoints omit the frozen base weights of an adapter
+    bool base_borrowed = false;      ///< the base weights belong to another engine
+    bool rounds_in_kernels = false;  ///< kernels of layers round the gradients that they write
+    bool host_update = false;        ///< the host's processor updates state in host memory (host_update.h)
+    bool host_masters = false;  ///< it keeps masters of all trained weights, because others are elsewhere
   };
   ShardLayout(const nn::ParameterTable& table, const Options& options);
 
@@ -123,9 +124,14 @@ class ShardLayout {
   /// Returns the bytes of a block's slots.
   plan::BlockState block_state(int32_t block) const;
 
-  /// True if gradients are stored narrower than f32: the backward writes f32 to a window, from which they are
-  /// rounded.
+  /// True if gradients are stored narrower than f32.
   bool rounds_gradients() const { return options_.state != DType::kF32; }
+  /// True if the block's gradients are rounded from a window: not if they are f32, nor if the block's kernels
+  /// round what they write.
+  bool has_window(int32_t block) const {
+    const bool layer = block > 0 && block + 1 < blocks();
+    return rounds_gradients() && !(options_.rounds_in_kernels && layer);
+  }
   /// True if the head shares the embedding's table and is on another stage.
   bool table_travels() const {
     return options_.tied_head && !options_.stage_of.empty() &&
@@ -201,7 +207,7 @@ class ShardLayout {
 
  private:
   void place_window(GroupLayout* group, plan::BlockState* slots) const;
-  void place(GroupLayout* group, int64_t state_elements, plan::BlockState* slots) const;
+  void place(GroupLayout* group, int64_t state_elements, int64_t block, plan::BlockState* slots) const;
   bool has(int64_t block) const;
   void find_model_sums(const nn::ParameterTable& table);
   void share_writing(const nn::ParameterTable& table);

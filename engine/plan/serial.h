@@ -48,8 +48,8 @@ struct BlockState {
   int64_t gradient_bucket = 0;  ///< size of the full gradients, persistent or not
   int64_t gradient_shards = 0;  ///< reduced gradients, if they have a slot of their own
   int64_t shard_sums = 0;       ///< f32 sums of a shard before they are summed over replicas
-  int64_t gradient_window =
-      0;  ///< f32 gradients before they are rounded to the stored type; 0 if stored as f32
+  /// f32 gradients before they are rounded to the stored type. 0 if that is f32, or if kernels round.
+  int64_t gradient_window = 0;
   std::array<int64_t, kStateCount> states = {};  ///< arrays of the optimizer, in the order of kStates
   Work norm = {}, update = {}, round = {};       ///< of GRAD_NORM, OPTIMIZER_STEP, ROUND_GRAD
   std::array<MatrixSizes, 2> matrices = {};      ///< of all but divided experts, and of those

@@ -52,7 +52,7 @@ void TrainingStep::weights(const Action& a) {
 
 void TrainingStep::loss(int32_t mb, const InFlight& f, SlotId losses, const std::vector<SlotId>& gradients,
                         bool accumulate) {
-  const bool rounds = rounds_gradients();
+  const bool rounds = has_window(s_.head()) || has_window(0);
   const Operand result = rounds ? kWindow : kGradients;
   std::vector<Named> reads = b_.head_reads(f.x, batch(mb));
   if (s_.weighs_targets) {
@@ -90,7 +90,7 @@ void TrainingStep::backward_block(const Action& a, int32_t block) {
   InFlight* const f = &in_flight(a);
   const int32_t mb = a.micro_batch;
   const auto at = static_cast<size_t>(block - chunk(a).begin), i = static_cast<size_t>(block);
-  const bool accumulate = accumulates(mb), rounds = rounds_gradients();
+  const bool accumulate = accumulates(mb), rounds = has_window(block);
   for (const RecomputeSegment& segment : stage_.recompute)
     if (segment.end == block + 1) recompute(a, segment);
   if (s_.in_halves(block)) return backward_input(mb, block, f, at, accumulate);
@@ -108,7 +108,7 @@ void TrainingStep::backward_block(const Action& a, int32_t block) {
 
 /// Emits the input pass of a block. Its weight pass adds to the same gradients or the same window.
 void TrainingStep::backward_input(int32_t mb, int32_t block, InFlight* f, size_t at, bool accumulate) {
-  const bool rounds = rounds_gradients();
+  const bool rounds = has_window(block);
   const Cost& cost = s_.block_backward_input[static_cast<size_t>(block) - 1];
   f->made.resize(f->inputs.size(), -1), f->windows.resize(f->inputs.size(), -1);
   f->made[at] = b_.transient(fmt::format("made{}.{}", block, mb), Category::kActivations, cost.made);
@@ -126,7 +126,7 @@ void TrainingStep::backward_input(int32_t mb, int32_t block, InFlight* f, size_t
 }
 
 void TrainingStep::backward_weight(int32_t mb, int32_t block, const InFlight& f, size_t at, bool accumulate) {
-  const bool rounds = rounds_gradients();
+  const bool rounds = has_window(block);
   const auto i = static_cast<size_t>(block);
   b_.add(Op::kBackwardWeight, mb, block,
          {{kSavedForWeightPass, f.saved[at].kept},
@@ -164,7 +164,7 @@ void TrainingStep::recompute(const Action& a, const RecomputeSegment& segment) {
 
 void TrainingStep::backward_embedding(int32_t mb, SlotId dx, const std::vector<SlotId>& gradients,
                                       bool accumulate) {
-  const bool rounds = rounds_gradients();
+  const bool rounds = has_window(0);
   const SlotId made = written(mb, 0, gradients);
   b_.add(Op::kBackward, mb, 0, {{kBatch, batch(mb)}},
          {{kDx, dx}, {rounds ? kWindow : kGradients, made}, {kLookupGradient, b_.lookup_gradient()}},

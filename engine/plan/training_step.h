@@ -20,8 +20,6 @@ class TrainingStep {
         stage_(stage),
         micro_batches_(micro_batches),
         accumulation_(accumulation),
-        rounds_gradients_(std::any_of(sizes.state.begin(), sizes.state.end(),
-                                      [](const BlockState& st) { return st.gradient_window > 0; })),
         trees_(stage.chunks.size()) {}
 
   Plan make();
@@ -55,7 +53,8 @@ class TrainingStep {
   bool accumulates(int32_t mb) const { return accumulation_ == Accumulation::kInPlace && mb > 0; }
   /// True if a gradient passes from the block to the block below it.
   bool reaches_below(int32_t block) const { return block > s_.first_trainable; }
-  bool rounds_gradients() const { return rounds_gradients_; }
+  /// True if a backward writes the block's gradients to a window, from which they are rounded.
+  bool has_window(int32_t block) const { return s_.state[static_cast<size_t>(block)].gradient_window > 0; }
 
   void load();
   size_t after(size_t action) const { return action + (stage_.actions[action].overlaps_next ? 2 : 1); }
@@ -91,7 +90,7 @@ class TrainingStep {
   SlotId window(int32_t mb, int32_t block, const char* name = "gradient_window");
   /// Returns the slot to which a backward pass writes a block's gradients.
   SlotId written(int32_t mb, int32_t block, const std::vector<SlotId>& gradients) {
-    return rounds_gradients() ? window(mb, block) : gradients[static_cast<size_t>(block)];
+    return has_window(block) ? window(mb, block) : gradients[static_cast<size_t>(block)];
   }
   void round(Op op, int32_t mb, int32_t block, SlotId from, SlotId to, bool accumulate);
   void join(int32_t mb, SlotId head_part, SlotId gradients);
@@ -107,7 +106,6 @@ class TrainingStep {
   const Stage& stage_;
   const int32_t micro_batches_;
   const Accumulation accumulation_;
-  const bool rounds_gradients_;
   std::vector<SlotId> batches_;
   std::map<std::pair<int32_t, int32_t>, InFlight> in_flight_;      // keyed by chunk and micro-batch
   std::vector<std::vector<Subtree>> trees_;                        // by chunk

@@ -10,6 +10,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json.h"
 #include "engine/cluster/foretell.h"
+#include "engine/cluster/kernel_seconds.h"
 #include "engine/plan/step_work.h"
 #include "engine/ranks/described_device.h"
 #include "engine/report/kernel_calls_report.h"
@@ -93,6 +94,7 @@ class ForetoldReport {
 
   OrderedJson stage_json(size_t s) const;
   OrderedJson sent_json() const;
+  OrderedJson work_json(const plan::Plan& plan) const;
   OrderedJson foretold_json() const;
   std::string shares_text() const;
   std::string stages_text() const;
@@ -155,6 +157,18 @@ OrderedJson ForetoldReport::sent_json() const {
   return list;
 }
 
+/// Returns the work of a step with the seconds of its kernels, without launches, and what bounds them.
+OrderedJson ForetoldReport::work_json(const plan::Plan& plan) const {
+  OrderedJson list = OrderedJson::array();
+  for (const KernelCalls& calls : plan::step_work(plan)) {
+    list.push_back(kernel_calls_json(calls));
+    list.back()["seconds"] = cluster::seconds_of(cluster_.device, calls, false);
+    const cluster::CallSeconds each = cluster::call_seconds(cluster_.device, calls);
+    list.back()["bound_by"] = each.arithmetic > each.memory ? "arithmetic" : "memory";
+  }
+  return list;
+}
+
 OrderedJson ForetoldReport::foretold_json() const {
   OrderedJson json = {{"cluster", cluster_.name},
                       {"seconds", step_.seconds},
@@ -185,7 +199,7 @@ std::string ForetoldReport::json() const {
                           {"needed_bytes", most_bytes()},
                           {"available_bytes", cluster_.device.memory_bytes}}},
                         {"foretold", foretold_json()}};
-  for (const KernelCalls& calls : plan::step_work(first)) report["work"].push_back(kernel_calls_json(calls));
+  report["work"] = work_json(first);
   if (stages_.size() > 1) report["pipeline"] = pipeline_json(stages_);
   return report.dump();
 }

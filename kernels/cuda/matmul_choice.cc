@@ -25,8 +25,9 @@ bool CublasLt::suggest(const Product& product, cublaslt::HeuristicResult* result
     return succeeded(api_.MatmulPreferenceSetAttribute(preference_, attribute, &value, sizeof(value)),
                      "cublasLtMatmulPreferenceSetAttribute", stream);
   };
-  const uint32_t schemes =
-      cublaslt::kReductionsInOrder | (choice_.deterministic ? 0u : cublaslt::kReductionInPlace);
+  // A narrow result must be rounded once, not with each part.
+  const bool in_place = !choice_.deterministic && s.c_type == cublaslt::kReal32F;
+  const uint32_t schemes = cublaslt::kReductionsInOrder | (in_place ? cublaslt::kReductionInPlace : 0u);
   const bool set = prefer(cublaslt::kMaxWorkspaceBytes, static_cast<size_t>(s.library_bytes)) &&
                    prefer(cublaslt::kReductionSchemeMask, schemes) &&
                    prefer(cublaslt::kMinAlignmentA, static_cast<uint32_t>(s.b_alignment)) &&

@@ -15,12 +15,10 @@ class PlannedStages {
  public:
   explicit PlannedStages(const std::string& config_json, device::Kind kind = device::Kind::kCpu)
       : a(train::assemble(config::ConfigTree::from_json(config_json))),
-        model(train::model_of(a.config)),
+        model(train::model_of(a.config, device_of(kind).tile_rows())),
         strategies(train::strategies_of(a.config)) {
-    train::DeviceChoice device;
-    device.kind = kind;
     const train::Target target =
-        train::described_target(device, a.config, train::choose_kernels(a.config), 1);
+        train::described_target(device_of(kind), a.config, train::choose_kernels(a.config), 1);
     stages = train::make_stage_plans(model, a.config, target, false);
     for (size_t s = 0; s < stages.size(); ++s)
       layouts.emplace_back(model.table(),
@@ -29,6 +27,12 @@ class PlannedStages {
   }
   PlannedStages(const Problem& problem, const Layout& layout)
       : PlannedStages(layout_config(problem, layout)) {}
+
+  static train::DeviceChoice device_of(device::Kind kind) {
+    train::DeviceChoice device;
+    device.kind = kind;
+    return device;
+  }
 
   std::vector<cluster::StageProblem> problems() const {
     std::vector<cluster::StageProblem> all;

@@ -32,5 +32,20 @@ TEST(SerialPlan, RoundsEachBackwardsGradientsFromAWindow) {
   EXPECT_NE(text.find("ROUND_GRAD 0 0: gradient_window.0.0 -> gradients.0\n"), std::string::npos);
 }
 
+/// A block whose kernels round what they write has no window.
+TEST(SerialPlan, RoundsNothingOfABlockWithoutAWindow) {
+  Sizes sizes = small_sizes(1, false);
+  for (BlockState& block : sizes.state) block.gradient_window = 2 * block.gradients;
+  sizes.state[1].gradient_window = 0;
+  const std::string text = text_of(train_plan(sizes, 1, Accumulation::kInPlace)), first = "LOSS 2 0",
+                    last = "GRAD_NORM";
+  EXPECT_EQ(text.substr(text.find(first), text.find(last) - text.find(first)),
+            "LOSS 2 0: x2.0 batch.0 scalars weights.2 -> losses.0 dx.0 gradient_window.2.0\n"
+            "ROUND_GRAD 2 0: gradient_window.2.0 -> gradients.2\n"
+            "BACKWARD 1 0: x1.0 saved1.0 batch.0 weights.1 -> dx.0 gradients.1\n"
+            "BACKWARD 0 0: batch.0 -> dx.0 gradient_window.0.0\n"
+            "ROUND_GRAD 0 0: gradient_window.0.0 -> gradients.0\n");
+}
+
 }  // namespace round_grad_test
 }  // namespace hawser::plan

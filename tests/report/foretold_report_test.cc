@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -56,6 +57,36 @@ TEST(ForetoldReport, FiguresFollowFromEachOther) {
   }
   EXPECT_EQ(foretold.at("not_modelled").size(), 3u);
   EXPECT_FALSE(report(config_json()).at("foretold").contains("run"));
+}
+
+/// Without launches and ranks to wait for, a step takes as long as its kernels.
+TEST(ForetoldReport, SecondsOfKernelsAddUpToThoseOfAStep) {
+  Json cluster = Json::parse(cluster::cluster_json("h100-80"));
+  cluster["device"]["launch_seconds"]["value"] = 1e-30;
+  const Json json = report(config_json(R"({"mesh": {"pp": 1, "tp": 1, "dp_shard": 1}})"), cluster.dump());
+  double all = 0;
+  for (const Json& row : json.at("work")) all += row.at("seconds").get<double>();
+  const double seconds = json.at("foretold").at("seconds");
+  EXPECT_NEAR(all, seconds, 1e-9 * seconds);
+  EXPECT_GT(all, 0);
+}
+
+TEST(ForetoldReport, SaysWhatBoundsEachKernel) {
+  Json cluster = Json::parse(cluster::cluster_json("h100-80"));
+  const auto bounds = [&](double bytes_per_second) {
+    cluster["device"]["memory"]["bytes_per_second"]["value"] = bytes_per_second;
+    cluster["device"]["memory"].erase("kernels");
+    std::map<std::string, std::set<std::string>> bounds;
+    const Json json = report(config_json(), cluster.dump());
+    for (const Json& row : json.at("work")) bounds[row.at("kernel")].insert(row.at("bound_by"));
+    return bounds;
+  };
+  const std::set<std::string> memory = {"memory"}, arithmetic = {"arithmetic"};
+  auto slow = bounds(1e9), fast = bounds(1e18);
+  EXPECT_EQ(slow["matmul"], memory);
+  EXPECT_EQ(fast["matmul"], arithmetic);
+  EXPECT_EQ(fast["attention_backward"], arithmetic);
+  EXPECT_EQ(fast["norm_forward"], memory);
 }
 
 TEST(ForetoldReport, MemoryIsThatOfEachStage) {

@@ -98,5 +98,18 @@ TEST_F(EmulatedProducts, LeaveGeluToItsKernelInFp32) {
   expect_near(cpu, fused, 1e-6, 1e-4);
 }
 
+/// The library rounds a bf16 result once, as ROUND_GRAD rounds an f32 one. One tile of all rows is the same
+/// product, whose gradient is rounded from a window.
+TEST_F(EmulatedProducts, RoundGradientsOnce) {
+  Problem problem = problem_in("bf16_pure");
+  problem.device = "cuda", problem.like_gpt2 = false;
+  set_library(true, true);
+  Layout layout;
+  const auto rounding = run_layout(problem, layout, 2);
+  EXPECT_GT(products().all, 0);
+  layout.recompute = R"({"rows": 1000000})";
+  EXPECT_EQ(first_difference(rounding, run_layout(problem, layout, 2)), "");
+}
+
 }  // namespace epilogues_test
 }  // namespace hawser::testing

@@ -95,6 +95,21 @@ TEST(TrainOnCuda, AsTheCpuDoesInBf16Pure) {
   EXPECT_LT(d.weights, 8e-2);
 }
 
+/// With one micro-batch and no biases, products write bf16 gradients. With rows in tiles, here one of all
+/// rows, the same product writes an f32 gradient, which is rounded from a window.
+TEST(TrainOnCuda, RoundsGradientsOnceWithoutWindows) {
+  Problem problem = problem_in("bf16_pure");
+  problem.device = "cuda", problem.device_transport = "host";
+  problem.like_gpt2 = false;
+  Layout divided;
+  divided.dp_shard = 2, divided.stage = 2;
+  for (Layout layout : {Layout(), divided}) {
+    const std::vector<StepRecord> rounding = run_layout(problem, layout, 2);
+    layout.recompute = R"({"rows": 1000000})";
+    EXPECT_EQ(first_difference(rounding, run_layout(problem, layout, 2)), "") << layout.name();
+  }
+}
+
 TEST(TrainOnCuda, WithAdamW) {
   Problem problem = problem_in("fp32");
   problem.optimizer = "adamw";
