@@ -1,9 +1,11 @@
-"""Twenty steps under precision fp8 against an emulation of the model, the optimizer and the scales in NumPy.
+"""Twenty steps under precision fp8 against an emulation of the model and of the scales in NumPy.
 
 The emulation rounds to bf16 and to fp8 where engine/numbers.md says that the engine stores or multiplies such
 numbers, and sums in float64. The engine sums in float32, so a value next to a midpoint may round to the other
-neighbour; the bounds allow for that, and are far below the effect of a rounding that is left out. In two of the steps
-the gradients are much larger than before, so that delayed scales saturate; one step is discarded.
+neighbour in some steps, which the largest differences allow for; the medians are far below the effect of a rounding
+that is left out or of another scale. Each step begins with the engine's weights, because Adam would make full steps of such differences. In two of the
+steps few targets have gradients, which are larger than those before, so that delayed scales saturate. One step is
+discarded. With a margin of 11 most numbers are subnormal in their format, so that every scale matters.
 """
 
 import numpy
@@ -12,8 +14,8 @@ import pytest
 import hawser
 
 VOCAB, CONTEXT, WIDTH, HEADS, HIDDEN, LAYERS, ROWS, MICRO = 41, 10, 24, 3, 56, 2, 4, 2
-RATE, BETA1, BETA2, EPS, DECAY, CLIP = 2e-3, 0.9, 0.95, 1e-6, 0.1, 0.5
-STEPS, HISTORY, DISCARDED = 20, 4, 7
+RATE = 2e-2
+STEPS, HISTORY, DISCARDED, FEW_TARGETS = 20, 4, 7, (3, 12)
 E4M3, E5M2 = (3, 7, 448.0, -116, 120), (2, 15, 57344.0, -109, 113)  # fraction, bias, largest, least e, largest e
 
 
@@ -171,27 +173,14 @@ def loss_and_gradients(p, scales, tokens, targets, count):
     return loss, grads
 
 
-def emulate(p, batches, scales):
-    m, v = ({name: numpy.zeros_like(value) for name, value in p.items()} for _ in range(2))
-    accepted = 0
-    for step, (tokens, targets) in enumerate(batches):
-        count, loss, grads = (targets >= 0).sum(), 0, {}
-        for rows in (slice(0, MICRO), slice(MICRO, ROWS)):
-            part, more = loss_and_gradients(p, scales, tokens[rows], targets[rows], count)
-            loss += part
-            grads = {name: grads.get(name, 0) + g for name, g in more.items()}
-        size = numpy.sqrt(sum((g * g).sum() for g in grads.values()))
-        scales.end(step != DISCARDED)
-        if step != DISCARDED:
-            accepted += 1
-            for name, g in grads.items():
-                g = g * min(1.0, CLIP / (size + 1e-6))
-                m[name] = BETA1 * m[name] + (1 - BETA1) * g
-                v[name] = BETA2 * v[name] + (1 - BETA2) * g * g
-                update = m[name] / (1 - BETA1**accepted) / (numpy.sqrt(v[name] / (1 - BETA2**accepted)) + EPS)
-                decay = DECAY if p[name].ndim > 1 else 0.0
-                p[name] = p[name] - RATE * decay * p[name] - RATE * update
-        yield loss, size
+def emulate(p, scales, tokens, targets):
+    """Returns the loss and the gradients of a step of two micro-batches."""
+    count, loss, grads = (targets >= 0).sum(), 0, {}
+    for rows in (slice(0, MICRO), slice(MICRO, ROWS)):
+        part, more = loss_and_gradients(p, scales, tokens[rows], targets[rows], count)
+        loss += part
+        grads = {name: grads.get(name, 0) + g for name, g in more.items()}
+    return loss, grads
 
 
 def config(recipe, margin):
@@ -205,44 +194,45 @@ def config(recipe, margin):
                   "mlp": "gelu_tanh", "mlp_width": HIDDEN, "tied_head": False,
                   "dropout": {"embedding": 0.0, "attention": 0.0, "residual": 0.0}},
         "batch": {"micro_batch": MICRO, "grad_accum_steps": ROWS // MICRO, "sequence": CONTEXT},
-        "optimizer": {"learning_rate": RATE, "beta1": BETA1, "beta2": BETA2, "eps": EPS, "weight_decay": DECAY,
-                      "clip_norm": CLIP},
+        "optimizer": {"learning_rate": RATE},
         "schedule": {"kind": "constant", "warmup_steps": 0},
         "cpu": {"threads": 1},
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("recipe", "margin"), [("current", 0), ("current", 2), ("delayed", 0), ("delayed", 1)])
+def distance(a, b):
+    return numpy.sqrt(sum(((a[n] - b[n]) ** 2).sum() for n in b) / sum((g**2).sum() for g in b.values()))
+
+
+@pytest.mark.parametrize(("recipe", "margin"), [("current", 0), ("current", 11), ("delayed", 0), ("delayed", 11)])
 def test_twenty_steps_are_those_of_the_emulation(recipe, margin):
     random = numpy.random.default_rng(11)
     engine = hawser.Engine(config(recipe, margin))
-    p = {}
     for tensor in engine.tensors():
         matrix = len(tensor["shape"]) > 1
         value = random.normal(0, 0.3 if matrix else 0.1, tensor["shape"])
         if tensor["name"].endswith("norm.weight"):
             value += 1
-        p[tensor["name"]] = single(value)
         engine.set_tensor(tensor["name"], value.astype(numpy.float32))
-    batches = []
+    scales, differences = Scales(recipe, margin), []
     for step in range(STEPS):
+        p = {t["name"]: engine.tensor(t["name"]).astype(numpy.float64) for t in engine.tensors()}
+        tokens = random.integers(0, VOCAB, (ROWS, CONTEXT))
         targets = random.integers(0, VOCAB, (ROWS, CONTEXT))
-        targets[random.random(targets.shape) < (0.95 if step in (3, 12) else 0.2)] = -100
+        targets[random.random(targets.shape) < (0.95 if step in FEW_TARGETS else 0.2)] = -100
         targets[0, 0] = 1
-        batches.append((random.integers(0, VOCAB, (ROWS, CONTEXT)), targets))
-    start = {name: value.copy() for name, value in p.items()}
-    for step, (loss, size) in enumerate(emulate(p, batches, Scales(recipe, margin))):
-        tokens, targets = batches[step]
+        loss, grads = emulate(p, scales, tokens, targets)
         engine.push(tokens.astype(numpy.int32), targets.astype(numpy.int32))
         result = engine.forward_backward()
-        assert abs(result.loss - loss) < 5e-4 * abs(loss), step
-        assert abs(result.grad_norm - size) < 4e-3 * size, step
+        size = numpy.sqrt(sum((g * g).sum() for g in grads.values()))
+        differences.append((abs(result.loss - loss) / loss, abs(result.grad_norm - size) / size,
+                            distance({n: engine.tensor(n, kind="gradient") for n in grads}, grads)))  # fmt: skip
         if step == DISCARDED:
             engine.discard()
         else:
             engine.commit()
-    for name, value in p.items():
-        if name.endswith("attention.k.bias"):  # softmax ignores it, so its gradient is rounding noise
-            continue
-        moved = numpy.linalg.norm(value - start[name])
-        assert numpy.linalg.norm(engine.tensor(name) - value) < 0.05 * moved, name
+        scales.end(step != DISCARDED)
+    losses, norms, gradients = numpy.array(differences).T
+    assert numpy.median(losses) < 1e-6 and losses.max() < 1e-3, losses
+    assert numpy.median(norms) < 5e-4 and norms.max() < 1e-2, norms
+    assert numpy.median(gradients) < 3e-3 and gradients.max() < 5e-2, gradients
