@@ -1,5 +1,5 @@
-// AgreementBytes: sizes of the small host all-reduces and gathers of a step (COUNT_TOKENS, OBJECTIVE, the final
-// GRAD_NORM), so that the plan's traffic includes them.
+// AgreementBytes: sizes of the small host all-reduces and gathers of a step (COUNT_TOKENS, OBJECTIVE, the
+// final GRAD_NORM), so that the plan's traffic includes them.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@ namespace hawser::train {
 
 class AgreementBytes {
  public:
-  /// `column_ranks`: ranks that divide the columns of each row. `fp8_operands`: operands whose maxima ranks gather.
+  /// `column_ranks`: ranks that divide the columns of each row. `fp8_operands`: operands whose maxima
+  /// ranks gather.
   AgreementBytes(const config::ResolvedConfig& config, int64_t column_ranks, int64_t fp8_operands)
       : c_(config), column_ranks_(column_ranks), fp8_operands_(fp8_operands) {}
   /// Returns the bytes that each rank sends for the instruction; 0 if it makes no host all-reduce.

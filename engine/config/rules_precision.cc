@@ -1,5 +1,5 @@
-// Precision rules: refuse loss scales that are no powers of two, precisions fp16 and fp8 where they have no kernels,
-// and divisions of work under which a rank does not have all numbers of an operand of fp8.
+// Precision rules: refuse loss scales that are no powers of two, precisions fp16 and fp8 where they have
+// no kernels, and divisions of work under which a rank does not have all numbers of an operand of fp8.
 #include <fmt/format.h>
 
 #include <cmath>

@@ -14,12 +14,12 @@ namespace hawser::nn {
 
 struct Context;
 
-/// The operands of a weight's products: the input, the weight and the gradient of the output. Weights that one
-/// product reads share the input of the first.
+/// The operands of a weight's products: the input, the weight and the gradient of the output. Weights
+/// that one product reads share the input of the first.
 enum class Fp8Role : int64_t { kInput, kWeight, kGradient };
 inline constexpr int64_t kFp8Roles = 3;
 
-/// How a step rounds operands. Arrays are indexed by ParameterTable::all() * kFp8Roles + role, and are on the host.
+/// How a step rounds operands. Arrays are on the host, indexed by ParameterTable::all() * kFp8Roles + role.
 struct Fp8Operands {
   bool on = false;
   int32_t margin = 0;  ///< by how many powers of two a scale leaves room above the maximum
@@ -38,8 +38,8 @@ struct Fp8Operand {
   int64_t index = 0;  ///< in the arrays of Fp8Operands
 };
 
-/// Rounds an operand to `format` (kE4m3Block or kE5m2Block). y is bf16, with y_stride elements between rows. `notes`:
-/// this call notes the operand's maximum, if the step notes any.
+/// Rounds an operand to `format` (kE4m3Block or kE5m2Block). y is bf16, with y_stride elements between
+/// rows. `notes`: this call notes the operand's maximum, if the step notes any.
 void round_operand(const Context& ctx, void* y, int64_t y_stride, const Fp8Operand& operand, DType format,
                    bool notes);
 

@@ -1,5 +1,5 @@
-// Linear under precision fp8: the rounding of its operands (fp8_operands.h). Biases, their gradients, adapters
-// and magnitudes read unrounded numbers.
+// Linear under precision fp8: the rounding of its operands (fp8_operands.h). Biases, their gradients,
+// adapters and magnitudes read unrounded numbers.
 #include <algorithm>
 
 #include "engine/nn/linear.h"
@@ -10,7 +10,8 @@ void round_operand(const Context& ctx, void* y, int64_t y_stride, const Fp8Opera
                    bool notes) {
   const RegionScope scope(*ctx.workspace);
   auto* const own = ctx.workspace->take_as<float>(1);
-  // Also if an earlier maximum sets the scale and none is noted, so that every call does the work that is planned.
+  // Also if an earlier maximum sets the scale and none is noted, so that every call does the work that is
+  // planned.
   ctx.kernels->fp8_maximum({own, operand.x, operand.type, operand.rows, operand.n, operand.stride},
                            *ctx.stream);
   if (notes && ctx.fp8.noted != nullptr) {

@@ -1,7 +1,7 @@
-// Fp8History: the largest magnitudes of fp8 operands over the last steps, from which delayed scaling takes the
-// scale of each operand (Micikevicius et al., arXiv:2209.05433; as in TransformerEngine, with its maximum
-// over the history). Only committed steps count. Of each operand it keeps the maxima that can still become
-// the largest: those after which no larger one came.
+// Fp8History: the largest magnitudes of fp8 operands over the last steps, from which delayed scaling
+// takes the scale of each operand (Micikevicius et al., arXiv:2209.05433; as in TransformerEngine, with
+// its maximum over the history). Only committed steps count. Of each operand it keeps the maxima that can
+// still become the largest: those after which no larger one came.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct Fp8Maximum {
   bool operator==(const Fp8Maximum&) const = default;
 };
 
-/// What checkpoints keep: for each operand with a history, its name and its maxima, the oldest first. Names do
-/// not depend on the layout.
+/// What checkpoints keep: for each operand with a history, its name and its maxima, the oldest first.
+/// Names do not depend on the layout.
 using Fp8HistoryState = std::vector<std::pair<std::string, std::vector<Fp8Maximum>>>;
 
 class Fp8History {

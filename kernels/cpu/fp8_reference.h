@@ -1,4 +1,5 @@
-// Reference for numbers of fp8: the formulas of a record and of a tensor's rounding, number by number, in f64.
+// Reference for numbers of fp8: the formulas of a record and of a tensor's rounding, number by number, in
+// f64.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The largest magnitude of a tensor, and its rounding to numbers of fp8. Numbers pass through a buffer of f32,
-// as those of records do, so that one loop serves both formats and all types.
+// The largest magnitude of a tensor, and its rounding to numbers of fp8. Numbers pass through a buffer of
+// f32, as those of records do, so that one loop serves both formats and all types.
 #include "kernels/include/fp8_round.h"
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"
@@ -31,8 +31,8 @@ struct Rounding {
     most = vset(bits_float((code << shift) + (static_cast<uint32_t>(127 - f.bias) << 23)));
   }
 
-  /// With a number's own exponent E, or the least normal one of the format, 2^(E + 23 - fraction) has the unit
-  /// of the code as its last bit, so that adding and subtracting it rounds.
+  /// With a number's own exponent E, or the least normal one of the format, 2^(E + 23 - fraction) has the
+  /// unit of the code as its last bit, so that adding and subtracting it rounds.
   HWS_NOINLINE void block(float* y, const float* x) const {
 #pragma GCC unroll 2
     for (int i = 0; i < kBlock; i += kLanes) {

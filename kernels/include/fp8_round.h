@@ -1,22 +1,22 @@
-// Operands of products under precision fp8 (engine/nn/fp8_operands.h): a tensor's largest magnitude, and its numbers
-// rounded to E4M3 or E5M2 with one power of two for the tensor. The formats are those of fp8_records.h.
+// Operands of products under precision fp8 (engine/nn/fp8_operands.h): a tensor's largest magnitude, and its
+// numbers rounded to E4M3 or E5M2 with one power of two for the tensor (formats: fp8_records.h).
 //
-//   e    = the least integer with maximum <= most * 2^e, plus `margin`, but at least -116 (E4M3) or -109 (E5M2)
+//   e    = the least integer with maximum <= most * 2^e, plus `margin`, but at least -116 (E4M3), -109 (E5M2)
 //          and at most 120 (E4M3) or 113 (E5M2); most = 448 or 57344
 //   y[i] = x[i] * 2^-e, rounded to the nearest number of the format, ties to even, saturating as in a record;
 //          times 2^e
 //
-// Every y is a bf16 number, so products of bf16 numbers multiply y exactly. A number above the maximum saturates
-// (a maximum of earlier steps may be too small). A number that is NaN or infinite becomes NaN and does not count
-// for the maximum, so an overflow stays visible and spoils no other number.
+// Every y is a bf16 number, so products of bf16 numbers multiply y exactly. A number above the maximum
+// saturates (a maximum of earlier steps may be too small). A number that is NaN or infinite becomes NaN
+// and does not count for the maximum, so an overflow stays visible and spoils no other number.
 #pragma once
 
 #include "kernels/include/fp8_records.h"
 
 namespace hawser::kernels {
 
-/// *maximum = the largest finite |x[i]|; 0 if there is none. A maximum has no order, so its bits depend neither
-/// on the thread count nor on how rows are divided into calls that accumulate.
+/// *maximum = the largest finite |x[i]|; 0 if there is none. A maximum has no order, so its bits depend
+/// neither on the thread count nor on how rows are divided into calls that accumulate.
 struct Fp8Maximum {
   float* maximum = nullptr;
   const void* x = nullptr;

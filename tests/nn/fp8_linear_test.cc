@@ -1,6 +1,7 @@
-// Fp8 linear test: a linear of three stacked weights under precision fp8 against the definition: operands rounded
-// number by number (kernels/cpu/fp8_reference.h), sums in f64. Each weight, and each weight's columns of the
-// gradient, have another size, and their numbers span more powers of two than a format has.
+// Fp8 linear test: a linear of three stacked weights under precision fp8 against the definition: operands
+// rounded number by number (kernels/cpu/fp8_reference.h), sums in f64. Each weight, and each weight's
+// columns of the gradient, have another size, and their numbers span more powers of two than a format
+// has.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Fp8 test: under precision fp8, the scales of operands are the same in every layout that promises the same bits,
-// follow from committed steps alone, and come back with a checkpoint.
+// Fp8 test: under precision fp8, the scales of operands are the same in every layout that promises the
+// same bits, follow from committed steps alone, and come back with a checkpoint.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -33,7 +33,7 @@ Json state_in(const std::string& checkpoint) {
   return Json::parse(checkpoint::inspect(checkpoint)).at("state");
 }
 
-/// Computes the gradients of a batch whose targets weigh so much that they are much larger than in other steps.
+/// Computes the gradients of a batch whose targets have this weight.
 train::StepResult compute_heavy(LayoutRun* run, const Problem& problem, const Layout& layout, float weight) {
   Rows rows = rows_of(problem, problem.micro_batch * layout.accumulation * layout.dp(), 5);
   rows.weights.assign(rows.tokens.size(), weight);
