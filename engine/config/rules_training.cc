@@ -220,8 +220,7 @@ std::vector<Dependence> precision_dependences() {
       {"/loss_scale/initial", "/precision", {"fp16"}}, {"/loss_scale/growth_every", "/precision", {"fp16"}},
       {"/loss_scale/backoff", "/precision", {"fp16"}}, {"/loss_scale/patience", "/precision", {"fp16"}},
       {"/loss_scale/minimum", "/precision", {"fp16"}}, {"/loss_scale/fixed", "/precision", {"fp16"}},
-      {"/fp8/recipe", "/precision", {"fp8"}},          {"/fp8/history", "/precision", {"fp8"}},
-      {"/fp8/history", "/fp8/recipe", {"delayed"}},    {"/fp8/margin", "/precision", {"fp8"}},
+      {"/fp8/recipe", "/precision", {"fp8"}},          {"/fp8/history", "/fp8/recipe", {"delayed"}},    {"/fp8/margin", "/precision", {"fp8"}},
   };
 }
 
