@@ -216,12 +216,13 @@ std::vector<Dependence> model_dependences() {
 }
 
 std::vector<Dependence> precision_dependences() {
-  return {
-      {"/loss_scale/initial", "/precision", {"fp16"}}, {"/loss_scale/growth_every", "/precision", {"fp16"}},
-      {"/loss_scale/backoff", "/precision", {"fp16"}}, {"/loss_scale/patience", "/precision", {"fp16"}},
-      {"/loss_scale/minimum", "/precision", {"fp16"}}, {"/loss_scale/fixed", "/precision", {"fp16"}},
-      {"/fp8/recipe", "/precision", {"fp8"}},          {"/fp8/history", "/fp8/recipe", {"delayed"}},    {"/fp8/margin", "/precision", {"fp8"}},
-  };
+  std::vector<Dependence> rows;
+  for (const char* field : {"/loss_scale/initial", "/loss_scale/growth_every", "/loss_scale/backoff",
+                            "/loss_scale/patience", "/loss_scale/minimum", "/loss_scale/fixed"})
+    rows.push_back({field, "/precision", {"fp16"}});
+  for (const char* field : {"/fp8/recipe", "/fp8/margin"}) rows.push_back({field, "/precision", {"fp8"}});
+  rows.push_back({"/fp8/history", "/fp8/recipe", {"delayed"}});
+  return rows;
 }
 
 std::vector<Dependence> training_dependences() {
