@@ -14,12 +14,16 @@ int64_t AgreementBytes::count_words() const {
 }
 int64_t AgreementBytes::norm_words() const { return kSumsWords + nn::all_tally_words(c_.model); }
 
+int64_t AgreementBytes::gathered_bytes() const {
+  return (c_.mesh.world() - 1) * fp8_operands_ * static_cast<int64_t>(sizeof(float));
+}
+
 int64_t AgreementBytes::of(const plan::Instruction& n) const {
   const int64_t ranks = c_.mesh.world();
   if (n.op == plan::Op::kCountTokens) return parallel::agreement_bytes(count_words(), ranks);
   if (n.op == plan::Op::kGradNorm && n.block < 0)
     return parallel::agreement_bytes(norm_words(), ranks) +
-           parallel::agreement_bytes(objective_words().loss, ranks);
+           parallel::agreement_bytes(objective_words().loss, ranks) + gathered_bytes();
   if (n.op == plan::Op::kObjective) return parallel::agreement_bytes(objective_words().rows, column_ranks_);
   return 0;
 }

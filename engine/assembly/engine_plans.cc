@@ -58,7 +58,7 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
   const parallel::StepForm& form = strategies.form();
   const int64_t batch = config.batch.micro_batch, columns = config.batch.sequence;
   const int64_t seq = form.columns.count(columns);
-  const nn::WeightTypes types{compute_type(config), state_type(config)};
+  const nn::WeightTypes types{compute_type(config), state_type(config), fp8_operands(config)};
   const bool chunk_logits =
       !target.in_place || form.shares_rows;  // only one of the ranks gets the caller's memory
   nn::BackwardForm backward = form.backward;
@@ -139,6 +139,25 @@ DType compute_type(const config::ResolvedConfig& config) {
     default:
       return DType::kBf16;
   }
+}
+
+nn::Fp8Operands fp8_operands(const config::ResolvedConfig& config) {
+  if (config.precision != config::Precision::kFp8) return {};
+  return {true, static_cast<int32_t>(config.fp8.margin)};
+}
+
+int64_t noted_fp8_operands(const config::ResolvedConfig& config, const nn::ParameterTable& table) {
+  const bool delayed =
+      config.precision == config::Precision::kFp8 && config.fp8.recipe == config::Fp8Recipe::kDelayed;
+  return delayed ? static_cast<int64_t>(table.all().size()) * nn::kFp8Roles : 0;
+}
+
+optim::Fp8History fp8_history(const config::ResolvedConfig& config, const nn::ParameterTable& table) {
+  if (noted_fp8_operands(config, table) == 0) return {};
+  std::vector<std::string> names;
+  for (const nn::Parameter& p : table.all())
+    for (const char* const role : {"input", "weight", "gradient"}) names.push_back(p.name + ":" + role);
+  return {std::move(names), config.fp8.history};
 }
 
 DType state_type(const config::ResolvedConfig& config) {
@@ -250,7 +269,8 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
   const auto micro_batches = static_cast<int32_t>(config.batch.grad_accum_steps);
   if (!inference) {
     plans.train = plan::train_plan(sizes, stage, micro_batches, accumulation_of(data, micro_batches));
-    count_agreements(&plans.train, AgreementBytes(config, form.columns.ranks));
+    count_agreements(&plans.train,
+                     AgreementBytes(config, form.columns.ranks, noted_fp8_operands(config, model.table())));
   }
   plans.eval = plan::eval_plan(sizes, stage);
   if (form.eval_micro_batches > 1)

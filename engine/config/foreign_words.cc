@@ -25,6 +25,7 @@ constexpr std::string_view kTable =
     "bf16 bfloat16 use_bf16 bf16_full_eval mixed_precision amp use_amp autocast|/precision|give \"bf16\" "
     "or \"fp32\"\n"
     "fp16 float16 half use_fp16|/precision|give \"fp16\"; /loss_scale has the settings of its scale\n"
+    "float8 use_fp8 enable_fp8 fp8_format|/precision|give \"fp8\"; /fp8 has the settings of its scales\n"
     "fp32 float32 tf32|/precision|give \"fp32\", the default\n"
     "checkpoint_interval ckpt_interval save_freq checkpoint_every ckpt_every "
     "saves_per_epoch|/checkpoint/every|it counts steps\n"

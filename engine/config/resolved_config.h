@@ -85,7 +85,21 @@ void each_key(BatchConfig& b, auto&& visit) {
   visit("global_batch", b.global_batch);
 }
 
-enum class Precision { kFp32, kBf16, kBf16Pure, kFp16 };
+enum class Precision { kFp32, kBf16, kBf16Pure, kFp16, kFp8 };
+
+enum class Fp8Recipe { kDelayed, kCurrent };
+
+/// How precision fp8 chooses the power of two of each operand.
+struct Fp8Config {
+  Fp8Recipe recipe = Fp8Recipe::kDelayed;
+  int64_t history = 1;  ///< steps whose maxima count (delayed)
+  int64_t margin = 0;   ///< powers of two of room above the maximum
+};
+void each_key(Fp8Config& f, auto&& visit) {
+  visit("recipe", f.recipe);
+  visit("history", f.history);
+  visit("margin", f.margin);
+}
 
 struct TrainConfig {
   int64_t steps = 0;
@@ -196,6 +210,7 @@ struct ResolvedConfig : parallel::ParallelConfig {
   Precision output_type = Precision::kFp32;  ///< type that forward rounds logits to
   GuardConfig guard;
   LossScaleConfig loss_scale;
+  Fp8Config fp8;
   TrainConfig train;
   CheckpointConfig checkpoint;
   TelemetryConfig telemetry;
@@ -219,6 +234,7 @@ void each_key(ResolvedConfig& c, auto&& visit) {
   visit("output_type", c.output_type);
   visit("guard", c.guard);
   visit("loss_scale", c.loss_scale);
+  visit("fp8", c.fp8);
   visit("train", c.train);
   visit("checkpoint", c.checkpoint);
   visit("telemetry", c.telemetry);

@@ -1,4 +1,5 @@
-// Precision rules: refuse loss scales that are no powers of two, and precision fp16 where it has no kernels.
+// Precision rules: refuse loss scales that are no powers of two, precisions fp16 and fp8 where they have
+// no kernels, and divisions of work under which a rank does not have all numbers of an operand of fp8.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -27,6 +28,8 @@ constexpr Check power_of_two(const char* message) {
 
 constexpr char kInitial[] = "/loss_scale/initial", kBackoff[] = "/loss_scale/backoff",
                kMinimum[] = "/loss_scale/minimum", kFixed[] = "/loss_scale/fixed";
+
+bool is_fp8(const Effective& c) { return c.is("/precision", "fp8"); }
 
 constexpr Check kPrecisionChecks[] = {
     power_of_two<kInitial>(
@@ -57,6 +60,35 @@ constexpr Check kPrecisionChecks[] = {
      [](const Effective& c) { return c.is("/precision", "fp16") && !c.is("/device", "cpu"); },
      "precision \"fp16\" runs on the CPU only, and device is {/device}",
      "use \"bf16\", or set /device to \"cpu\""},
+    {"/precision",
+     {"/precision", "/device"},
+     [](const Effective& c) { return is_fp8(c) && !c.is("/device", "cpu"); },
+     "precision \"fp8\" runs on the CPU only, and device is {/device}",
+     "use \"bf16\", or set /device to \"cpu\""},
+    {"/precision",
+     {"/precision", "/model/moe/experts"},
+     [](const Effective& c) { return is_fp8(c) && c.integer("/model/moe/experts") > 1; },
+     "precision \"fp8\" has no products of experts, and the model has {/model/moe/experts}",
+     "use \"bf16\""},
+    {"/precision",
+     {"/precision", "/fp8/recipe", "/mesh/tp"},
+     [](const Effective& c) { return is_fp8(c) && c.integer("/mesh/tp") > 1; },
+     "fp8 scales follow from all numbers of an operand, and each of the {/mesh/tp} tensor-parallel ranks has "
+     "a part",
+     "use \"bf16\", or set /mesh/tp to 1"},
+    {"/precision",
+     {"/precision", "/fp8/recipe", "/mesh/cp"},
+     [](const Effective& c) { return is_fp8(c) && c.integer("/mesh/cp") > 1; },
+     "fp8 scales follow from all numbers of an operand, and each of the {/mesh/cp} context-parallel ranks "
+     "has a part",
+     "use \"bf16\", or set /mesh/cp to 1"},
+    {"/precision",
+     {"/precision", "/fp8/recipe", "/recompute/rows"},
+     [](const Effective& c) { return is_fp8(c) && c.integer("/recompute/rows") > 0; },
+     "fp8 scales follow from all rows of an operand, and recompute.rows is {/recompute/rows}, so the MLP has "
+     "that "
+     "many at a time",
+     "use \"bf16\", or set /recompute/rows to 0"},
 };
 
 }  // namespace

@@ -215,6 +215,16 @@ std::vector<Dependence> model_dependences() {
   };
 }
 
+std::vector<Dependence> precision_dependences() {
+  std::vector<Dependence> rows;
+  for (const char* field : {"/loss_scale/initial", "/loss_scale/growth_every", "/loss_scale/backoff",
+                            "/loss_scale/patience", "/loss_scale/minimum", "/loss_scale/fixed"})
+    rows.push_back({field, "/precision", {"fp16"}});
+  for (const char* field : {"/fp8/recipe", "/fp8/margin"}) rows.push_back({field, "/precision", {"fp8"}});
+  rows.push_back({"/fp8/history", "/fp8/recipe", {"delayed"}});
+  return rows;
+}
+
 std::vector<Dependence> training_dependences() {
   return {
       {"/cuda/algorithm_cache", "/device", {"cuda", "auto"}},
@@ -240,12 +250,6 @@ std::vector<Dependence> training_dependences() {
       {"/schedule/decay_shape", "/schedule/kind", {"wsd"}},
       {"/guard/outlier_z", "/guard/outlier", {"skip", "rewind"}},
       {"/guard/max_rewinds", "/guard/outlier", {"rewind"}},
-      {"/loss_scale/initial", "/precision", {"fp16"}},
-      {"/loss_scale/growth_every", "/precision", {"fp16"}},
-      {"/loss_scale/backoff", "/precision", {"fp16"}},
-      {"/loss_scale/patience", "/precision", {"fp16"}},
-      {"/loss_scale/minimum", "/precision", {"fp16"}},
-      {"/loss_scale/fixed", "/precision", {"fp16"}},
       {"/recompute/arrays", "/recompute/policy", {"selective"}},
       {"/recompute/every", "/recompute/policy", {"every"}},
       {"/offload/folder", "/offload/activations", {"disk"}},
@@ -277,6 +281,7 @@ const std::vector<Dependence>& dependence_table() {
   static const auto* const table = [] {
     auto* const all = new std::vector<Dependence>(model_dependences());
     for (const Dependence& row : training_dependences()) all->push_back(row);
+    for (const Dependence& row : precision_dependences()) all->push_back(row);
     return all;
   }();
   return *table;

@@ -264,6 +264,8 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   const int64_t seq = host_->columns(n.micro_batch, run);
   ctx.seq = own.count(seq);
   ctx.type = s_.model.type;
+  ctx.fp8 = s_.model.fp8;
+  if (run.training && n.op != Op::kRecompute) ctx.fp8.noted = host_->fp8_maxima().noted();
   ctx.lookup_type = s_.memory.layout->options().state;
   ctx.groups = pointers_.data();
   ctx.accumulate = n.accumulate;

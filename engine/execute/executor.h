@@ -51,6 +51,8 @@ class Executor {
     const nn::Model* modules = nullptr;
     DType type = DType::kF32;
     uint64_t seed = 0;
+    nn::Fp8Operands fp8 = {};                        ///< how products round operands, without the arrays
+    int64_t fp8_operands = 0;                        ///< operands whose maxima steps note
     nn::CompressSet compress = {};                   ///< what blocks keep as records of fp8
     nn::RecomputeSet remakes = {};                   ///< what blocks do not keep
     int64_t rope_positions = 0;                      ///< of each rope table
@@ -142,6 +144,10 @@ class Executor {
   void set_tallies(const int64_t* tallies) { host_->set_tallies(tallies); }
   /// Returns the rewards of the last step; zeros if the objective has none.
   optim::PairRewards rewards() const { return host_->rewards(); }
+  /// Sets the largest magnitudes of fp8 operands in earlier steps, which must stay where they are.
+  void set_fp8_maxima(const float* maxima) { s_.model.fp8.maxima = maxima; }
+  /// Returns those of the last step, over all ranks.
+  const std::vector<float>& fp8_maxima() { return host_->fp8_maxima().values(); }
   const StepGraphs& graphs() const { return graphs_; }
 
  private:

@@ -49,7 +49,10 @@ size_t place_of(int32_t micro_batch) { return static_cast<size_t>(std::max(micro
 }  // namespace
 
 HostExchange::HostExchange(const Setup& setup)
-    : s_(setup), host_scalars_(s_.mirror.scalars(s_.scalars)), host_sums_(s_.mirror.sums(s_.sums)) {
+    : s_(setup),
+      host_scalars_(s_.mirror.scalars(s_.scalars)),
+      host_sums_(s_.mirror.sums(s_.sums)),
+      fp8_maxima_(s_.fp8_operands, s_.dp) {
   objective_ = StepObjective::make(s_.objective);
   const ObjectiveWords words = StepObjective::words(s_.objective.objective, s_.objective.rows);
   if (s_.dp) agreement_.resize(static_cast<size_t>(agreement_words(s_.dp->size(), words.count)));
@@ -103,6 +106,7 @@ void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
 void HostExchange::count_tokens(Run* run) {
   *host_sums_ = {};
   host_squares_ = {};
+  fp8_maxima_.clear();
   std::fill_n(tallies_of(host_sums_), s_.tally_words, 0);
   s_.link->send(s_.sums, host_sums_, sums_bytes(s_.tally_words));
   if (s_.dp) {
@@ -236,6 +240,7 @@ void HostExchange::agree_on_norm(Run* run) {
     sums.losses.normalise();
     s_.dp->wait(s_.dp->all_reduce_i64(sums.squares.words, kSumsWords + s_.tally_words));
   }
+  fp8_maxima_.agree();
   if (tally_bytes > 0) s_.link->send(tallies_of(s_.sums), tallies_of(&sums), tally_bytes);
   run->grad_norm = optim::grad_norm(sums.squares) / run->loss_scale;
   run->losses = sums.losses;

@@ -10,6 +10,7 @@
 
 #include "engine/comm/process_group.h"
 #include "engine/device/host_link.h"
+#include "engine/execute/fp8_maxima.h"
 #include "engine/execute/run.h"
 #include "engine/execute/step_mirror.h"
 #include "engine/execute/step_objective.h"
@@ -38,6 +39,7 @@ class HostExchange {
     bool counts_tokens = true;               ///< this rank counts the tokens of its rows
     int32_t padding_token = -1;
     int64_t tally_words = 0;         ///< numbers that routers count
+    int64_t fp8_operands = 0;        ///< operands whose maxima steps note
     ObjectiveSetup objective = {};   ///< of training
     bool scores = false;             ///< the model ends in a score
     StepScalars* scalars = nullptr;  ///< the device's
@@ -69,6 +71,9 @@ class HostExchange {
   /// Returns what the routers of all ranks counted in this step. Call it after agree_on_norm.
   const int64_t* tallies() const { return tallies_of(host_sums_); }
   void set_tallies(const int64_t* tallies);
+
+  /// The largest magnitudes of the operands of this step; of all ranks after agree_on_norm.
+  Fp8Maxima& fp8_maxima() { return fp8_maxima_; }
 
   /// Returns the rewards of the last step; zeros if the objective has none.
   optim::PairRewards rewards() const { return objective_->rewards(); }
@@ -107,11 +112,12 @@ class HostExchange {
   Setup s_;
   StepScalars* host_scalars_;  // the copy of s_.scalars on the host
   StepSums* host_sums_;
-  ExactSum host_squares_;                     // of this rank's gradients in host memory, in this step
-  std::vector<Losses> fetched_;               // fetched but not yet summed
-  std::vector<int64_t> documents_;            // indexed by micro-batch
-  std::vector<int64_t> columns_;              // indexed by micro-batch; 0: not loaded yet
-  std::vector<int64_t> agreement_;            // what COUNT_TOKENS sums over ranks
+  ExactSum host_squares_;           // of this rank's gradients in host memory, in this step
+  std::vector<Losses> fetched_;     // fetched but not yet summed
+  std::vector<int64_t> documents_;  // indexed by micro-batch
+  std::vector<int64_t> columns_;    // indexed by micro-batch; 0: not loaded yet
+  std::vector<int64_t> agreement_;  // what COUNT_TOKENS sums over ranks
+  Fp8Maxima fp8_maxima_;
   StepObjective evaluation_;                  // the cross entropy, by which every other run is evaluated
   std::unique_ptr<StepObjective> objective_;  // of training
   int64_t counted_ = 0;                       // what the objective has counted in this step

@@ -8,6 +8,7 @@
 #include "engine/base/dtype.h"
 #include "engine/nn/column_exchange.h"
 #include "engine/nn/exchange.h"
+#include "engine/nn/fp8_operands.h"
 #include "engine/nn/moe/expert_exchange.h"
 #include "engine/nn/parameter.h"
 #include "engine/nn/recompute_set.h"
@@ -33,10 +34,12 @@ struct GradientPlace {
   DType type = DType::kF32;
 };
 
-/// Data types of weights, by how they are read.
+/// Data types of weights, by how they are read, and whether products round them further.
 struct WeightTypes {
   DType product = DType::kF32, lookup = DType::kF32;
-  WeightTypes(DType product_, DType lookup_ = DType::kF32) : product(product_), lookup(lookup_) {}
+  Fp8Operands fp8;
+  WeightTypes(DType product_, DType lookup_ = DType::kF32, Fp8Operands fp8_ = {})
+      : product(product_), lookup(lookup_), fp8(fp8_) {}
 };
 
 struct Context {
@@ -70,6 +73,7 @@ struct Context {
   /// Data type of weights and inputs of matrix products (which sum in fp32), and of the activations that
   /// branches store between products. Norms compute in f32, and the residual stream is always f32.
   DType type = DType::kF32;
+  Fp8Operands fp8;  ///< rounding of the blocks' operands under precision fp8; type is then bf16
   DType lookup_type = DType::kF32;  ///< type of looked-up weights, norms and biases: f32 or bf16
   /// Indexed by ParameterGroup; only the parameter groups that the call needs are set.
   const GroupPointers* groups = nullptr;

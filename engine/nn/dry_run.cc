@@ -29,6 +29,7 @@ class DryRun {
     ctx_.seq = seq;
     ctx_.type = types.product;
     ctx_.lookup_type = types.lookup;
+    ctx_.fp8 = types.fp8;
     ctx_.training = training;
     ctx_.groups = groups_.data();
     ctx_.tokens_BT = ctx_.targets_BT = ctx_.positions_BT = static_cast<const int32_t*>(fake());

@@ -185,6 +185,12 @@ KernelWork work_of(const kernels::Fp8Encode& e) {
 KernelWork work_of(const kernels::Fp8Decode& d) {
   return work(Kernel::kFp8Decode, d.y_type, d.rows * (dtype_bytes(d.type, d.n) + dtype_bytes(d.y_type, d.n)));
 }
+KernelWork work_of(const kernels::Fp8Maximum& m) {
+  return work(Kernel::kFp8Maximum, m.x_type, m.rows * m.n * dtype_bytes(m.x_type));
+}
+KernelWork work_of(const kernels::Fp8Round& r) {
+  return work(Kernel::kFp8Round, r.x_type, r.rows * r.n * (dtype_bytes(r.x_type) + 2));
+}
 /// The kernel reads and writes the weight and both moments, reads the gradient and writes the bf16 copy.
 KernelWork work_of(const kernels::AdamW& a) {
   return work(Kernel::kAdamW, DType::kF32, a.n * (a.copy != nullptr ? 30 : 28));

@@ -26,8 +26,9 @@ kernels::Matmul into(void* c, DType type, int64_t stride) {
 Linear::Linear(const ParameterTable& table, const std::vector<std::string>& prefixes) {
   for (const std::string& prefix : prefixes) {
     const Parameter& weight = table.at(prefix + ".weight");
-    const Columns part{table.place(prefix + ".weight"), table.place(prefix + ".bias"), out_,
-                       weight.local_shape[0]};
+    const Columns part{
+        table.place(prefix + ".weight"), table.place(prefix + ".bias"), out_, weight.local_shape[0], true,
+        &weight - table.all().data()};
     in_ = weight.local_shape[1];
     cuts_inputs_ = weight.cut.dim == 1;
     if (parts_.empty() || !follows(part.weight, parts_.back().weight, parts_.back().out * in_)) {
@@ -87,8 +88,8 @@ void Linear::product(const Context& ctx, const Columns& part, kernels::Matmul m,
 void Linear::multiply(const Context& ctx, const Columns& part, kernels::Matmul m, const void* weight,
                       const void* x, int64_t rows) const {
   const RegionScope scope(*ctx.workspace);
-  m.a = x;
-  m.b = weight;
+  m.a = input(ctx, x, rows, true);
+  m.b = factor(ctx, part, weight, true);
   m.bias = bias(ctx, part);
   m.a_type = ctx.type, m.b_type = ctx.type;
   m.m = rows, m.n = part.out, m.k = in_;
@@ -144,7 +145,7 @@ void Linear::input_gradient(const Context& ctx, const Columns& stack, kernels::M
                             DType dy_type, int64_t rows) const {
   const RegionScope scope(*ctx.workspace);
   m.a = advance(dy, stack.begin, dy_type);
-  m.b = weight(ctx, stack);
+  m.b = factor(ctx, stack, weight(ctx, stack), false);
   m.a_type = dy_type, m.b_type = ctx.type;
   m.m = rows, m.n = in_, m.k = stack.out;
   m.lda = out_, m.ldb = in_;
@@ -157,8 +158,10 @@ void Linear::backward_input(const Context& ctx, void* dx, DType dx_type, const v
   dy = scaled_gradient(ctx, dy, dy_type, nullptr, rows);
   kernels::Matmul m = into(dx, dx_type, in_);
   m.accumulate = adds;
+  DType operand_type = dy_type;
+  const void* const operand = gradient(ctx, dy, &operand_type, rows, true);
   for (const Columns& stack : stacks_) {
-    input_gradient(ctx, stack, m, dy, dy_type, rows);
+    input_gradient(ctx, stack, m, operand, operand_type, rows);
     m.accumulate = true;
   }
   for (const Adapter& adapter : adapters_) adapter.backward_input(ctx, dx, dx_type, dy, dy_type, out_, rows);
@@ -169,6 +172,8 @@ void Linear::backward_input_gelu(const Context& ctx, void* dh, const void* h, co
   kernels::Matmul m = into(dh, ctx.type, in_);
   m.aux = const_cast<void*>(h);  // the kernel only reads aux here; in forward it writes it
   m.epilogue = kernels::Epilogue::kGeluTanhGradient;
+  const RegionScope scope(*ctx.workspace);
+  dy = gradient(ctx, dy, &dy_type, rows, true);
   input_gradient(ctx, stacks_[0], m, dy, dy_type, rows);
 }
 
@@ -178,16 +183,20 @@ void Linear::backward_weight(const Context& ctx, const void* dy, DType dy_type, 
                              int64_t rows) const {
   const RegionScope scope(*ctx.workspace);
   const void* const dz = scaled_gradient(ctx, dy, dy_type, x, rows);
+  DType operand_type = dy_type;
+  const void *operand = dz, *rounded_x = x;
+  if (ctx.fp8.on && trains(ctx))
+    operand = gradient(ctx, dz, &operand_type, rows, false), rounded_x = input(ctx, x, rows, false);
   for (const Columns& stack : stacks_) {
     kernels::Matmul m;
     const GradientPlace to = ctx.gradient_place(stack.weight);
-    m.a = advance(dz, stack.begin, dy_type);
-    m.b = x;
-    m.a_type = dy_type, m.b_type = ctx.type;
+    m.a = advance(operand, stack.begin, operand_type);
+    m.b = rounded_x;
+    m.a_type = operand_type, m.b_type = ctx.type;
     m.m = stack.out, m.n = in_, m.k = rows;
     m.ldc = in_, m.lda = out_, m.ldb = in_;
     m.a_transposed = true;
-    const bool with_bias = stack.whole && dz == dy && ctx.tiled == nullptr;
+    const bool with_bias = stack.whole && operand == dy && ctx.tiled == nullptr;
     if (to.data != nullptr && to.type == DType::kF32 && with_bias && ctx.kernels->suited->epilogues)
       m.bias_gradient = ctx.gradient(stack.bias);
     ctx.sum_rows(m, stack.weight);

@@ -4,7 +4,8 @@
 // the bias. Key and value weights that several ranks share are stored apart from those of the queries.
 // Adapters (adapter.h) add to y and to dx, and compute their own gradients in `backward_weight`. They cannot
 // be combined with a fused GELU; Mlp::in_products decides that. If an adapter has magnitudes (magnitude.h),
-// parts are computed one by one (linear_magnitude.cc).
+// parts are computed one by one (linear_magnitude.cc). Under precision fp8, products read rounded operands
+// (linear_fp8.cc).
 #pragma once
 
 #include <cstdint>
@@ -51,12 +52,18 @@ class Linear {
  private:
   struct Columns {
     Place weight, bias;
-    int64_t begin, out;  // first column, number of columns
-    bool whole = true;   // its biases are contiguous, or there are none
+    int64_t begin, out;     // first column, number of columns
+    bool whole = true;      // its biases are contiguous, or there are none
+    int64_t parameter = 0;  // index of the weight in the table; of a stack, of its first
     Magnitude magnitude = {};
+    int64_t operand(Fp8Role role) const { return parameter * kFp8Roles + static_cast<int64_t>(role); }
   };
   void add_adapters(const ParameterTable& table, const std::vector<std::string>& prefixes);
   const void* weight(const Context& ctx, const Columns& stack) const;
+  bool trains(const Context& ctx) const;
+  const void* input(const Context& ctx, const void* x, int64_t rows, bool notes) const;
+  const void* factor(const Context& ctx, const Columns& stack, const void* weight, bool notes) const;
+  const void* gradient(const Context& ctx, const void* dy, DType* type, int64_t rows, bool notes) const;
   const float* bias(const Context& ctx, const Columns& part) const;
   void add_adapters_to(const Context& ctx, const Columns& part, void* y, DType y_type, int64_t ldy,
                        const void* x, int64_t rows) const;

@@ -89,6 +89,7 @@ class SerialReplay::Player {
       weights = initial_magnitudes(p, std::move(weights), compute_type(config_));
       write_values(link(), state(m.group).weights.from(m.offset), weights.data(), m.size);
     });
+    rank_.executor().set_fp8_maxima(fp8_history_.maxima());
     rank_.publish_weights();
   }
 
@@ -107,6 +108,9 @@ class SerialReplay::Player {
     run.source = &source;
     run.tokens = tokens - count_targets(batch, row, run.batch * config_.batch.grad_accum_steps);
     rank_.executor().run(plans_.front().train, 0, plans_.front().train.commit, &run);
+    const std::vector<float>& maxima = rank_.executor().fp8_maxima();
+    noted_.resize(maxima.size());
+    for (size_t i = 0; i < maxima.size(); ++i) noted_[i] = std::max(noted_[i], maxima[i]);
     losses->merge(run.losses);
     for (size_t i = 0; i < tallies_.size(); ++i) tallies_[i] += rank_.executor().tallies()[i];
     GroupGradients gradients;
@@ -126,7 +130,8 @@ class SerialReplay::Player {
     const double rate = optim::learning_rate(config_.schedule, config_.optimizer.learning_rate, number);
     rank_.executor().set_scalars(optim::step_scalars(config_.optimizer, rate, factor, number));
     rank_.executor().set_tallies(tallies_.data());
-    forget_tallies();
+    fp8_history_.fold(noted_);
+    forget_counts();
     Run run;
     rank_.executor().run(plans_.front().train, plans_.front().train.commit,
                          plans_.front().train.instructions.size(), &run);
@@ -134,10 +139,14 @@ class SerialReplay::Player {
 
   /// Returns what routers counted in turns since the counts were last cleared.
   const std::vector<int64_t>& tallies() const { return tallies_; }
-  void forget_tallies() { std::fill(tallies_.begin(), tallies_.end(), 0); }
+  void forget_counts() {
+    std::fill(tallies_.begin(), tallies_.end(), 0);
+    std::fill(noted_.begin(), noted_.end(), 0.0f);
+  }
 
   /// Sets the weights to those of the twin of `other`.
   void become_twin(const Player& other, const PermutedModel& twin) {
+    follow_history(other);
     std::vector<float> weights, moved;
     for (const nn::Parameter& p : model_.table().all()) {
       moved.resize(static_cast<size_t>(p.size));
@@ -151,6 +160,7 @@ class SerialReplay::Player {
 
   /// Copies the weights of `other`, except those in NF4: they are frozen, and both began with the same ones.
   void follow(const Player& other) {
+    follow_history(other);
     std::vector<float> weights;
     for (const nn::Parameter& p : model_.table().all()) {
       if (p.read == nn::Read::kNf4) continue;
@@ -171,6 +181,12 @@ class SerialReplay::Player {
   const device::HostLink& link() const { return rank_.link(); }
 
  private:
+  /// A twin's operands have the same largest magnitudes.
+  void follow_history(const Player& other) {
+    fp8_history_ = other.fp8_history_;
+    rank_.executor().set_fp8_maxima(fp8_history_.maxima());
+  }
+
   template <typename Fn>
   void each_group(Fn fn) {
     const std::vector<nn::ParameterGroup>& groups = model_.table().groups();
@@ -189,6 +205,8 @@ class SerialReplay::Player {
   Rank::Shared shared_;
   Rank rank_;
   std::vector<int64_t> tallies_;
+  std::vector<float> noted_;  // largest magnitudes of fp8 operands in the turns of this step
+  optim::Fp8History fp8_history_ = fp8_history(config_, model_.table());
   const double loss_scale_ =
       optim::LossScale(config_.loss_scale, config_.precision == config::Precision::kFp16).scale();
 };
@@ -205,7 +223,7 @@ SerialReplay::~SerialReplay() = default;
 
 SerialReplay::Step SerialReplay::forward_backward(const BatchView& batch) {
   Step step;
-  player_->forget_tallies();
+  player_->forget_counts();
   step.tokens = count_targets(batch, 0, batch.rows);
   std::vector<bool> products;
   for (const nn::ParameterGroup& g : table().groups())

@@ -12,13 +12,16 @@ namespace {
 
 /// Returns the formula of a host all-reduce of all ranks, or of a strategy's transfer.
 std::string formula_of(plan::Op op, const plan::Plan& train, const parallel::FormulaTerms& terms,
-                       const config::ResolvedConfig& config) {
-  const AgreementBytes agreed(config, strategies_of(config).form().columns.ranks);
+                       const config::ResolvedConfig& config, const nn::ParameterTable& table) {
+  const int64_t operands = noted_fp8_operands(config, table);
+  const AgreementBytes agreed(config, strategies_of(config).form().columns.ranks, operands);
   const auto agreement = [&](int64_t words) {
     return fmt::format("2(D-1)·⌈{}/D⌉·8, D = {} ranks agree", words, config.mesh.world());
   };
   if (op == plan::Op::kCountTokens) return agreement(agreed.count_words());
-  if (op == plan::Op::kGradNorm) return agreement(agreed.norm_words());
+  if (op == plan::Op::kGradNorm)
+    return agreement(agreed.norm_words()) +
+           (operands > 0 ? fmt::format(", + (D-1)·{}·4 for the maxima of fp8 operands", operands) : "");
   return parallel::traffic_formula(op, train, terms);
 }
 
@@ -41,7 +44,7 @@ std::vector<TrafficRow> traffic_of(const EnginePlans& plans, const parallel::Sha
                                      config.batch.grad_accum_steps,
                                      dtype_bytes(compute_type(config)),
                                      static_cast<int32_t>(model.first_trainable_block())};
-  for (TrafficRow& row : rows) row.formula = formula_of(row.op, plans.train, terms, config);
+  for (TrafficRow& row : rows) row.formula = formula_of(row.op, plans.train, terms, config, model.table());
   return rows;
 }
 

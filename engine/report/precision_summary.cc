@@ -27,6 +27,14 @@ std::string precision_summary(const config::ResolvedConfig& config,
                                      ? "products multiply f16 weights; look-ups, norms and biases read f32"
                                      : "products multiply bf16 weights; look-ups, norms and biases read f32")
                               : "parameters f32";
+  const bool delayed = config.fp8.recipe == config::Fp8Recipe::kDelayed;
+  if (config.precision == config::Precision::kFp8)
+    text +=
+        std::string(
+            "; the blocks' products round their operands to fp8 (E4M3 inputs and weights, E5M2 "
+            "gradients), ") +
+        "with a power of two for each operand, from its largest magnitude " +
+        (delayed ? "in the last " + std::to_string(config.fp8.history) + " steps" : "in this micro-batch");
   if (config.model.int8_linears)
     text +=
         "; weights of the blocks' linears are gathered as int8, in blocks of 64 in 66 bytes, and decoded "

@@ -90,7 +90,7 @@ Trainer::Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
       dataset_(open_data(assembly_)),  // may fail on one process, so it comes before the ranks connect
       ranks_(assembly_, inference, std::move(connection), base ? &base->ranks : nullptr),
       runs_(static_cast<size_t>(ranks_.here())),
-      progress_(config(), fill_initial_weights(ranks_, base)),
+      progress_(config(), fp8_history(config(), ranks_.model().table()), fill_initial_weights(ranks_, base)),
       cancel_(cancel, ranks_),
       fingerprint_(ranks_, dataset_.get()),
       saves_(ranks_, progress_, &fingerprint_),
@@ -105,6 +105,8 @@ Trainer::Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
       reports_(ranks_, dataset_.get(), progress_, saves_, references_),
       loop_(this, &progress_, &cancel_) {
   saves_.take_copies();
+  ranks_.on_each(
+      [&](Rank& rank, int32_t) { rank.executor().set_fp8_maxima(progress_.fp8_history.maxima()); });
 }
 
 double Trainer::learning_rate() const {
@@ -220,6 +222,7 @@ StepResult Trainer::commit() {
   progress_.state.skipped_in_row = 0;
   progress_.guard.accepted(progress_.result.loss, progress_.result.grad_norm);
   progress_.loss_scale.finite();
+  progress_.fp8_history.fold(ranks_.first().executor().fp8_maxima());
   progress_.result.seconds += steady_seconds() - start;
   return end_step(Outcome::kAccepted, true);
 }

@@ -81,6 +81,7 @@ void Loads::take_over(const checkpoint::Reader& reader) {
   progress_.state = loaded;
   progress_.guard.restore(loaded.losses, loaded.norms);
   progress_.loss_scale.resume(loaded.loss_scale);
+  progress_.fp8_history.resume(loaded.fp8_history);
   progress_.extra_files.swap(files);
   progress_.pushed.drop();
   monitor_.moved_to(progress_.state);

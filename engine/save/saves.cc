@@ -122,6 +122,7 @@ checkpoint::Description Saves::description() {
   state.losses = progress_.guard.losses();
   state.norms = progress_.guard.norms();
   state.loss_scale = progress_.loss_scale.saved();
+  state.fp8_history = progress_.fp8_history.saved();
   const Assembly& a = ranks_.assembly();
   checkpoint::Description d;
   d.step = state.step;

@@ -6,6 +6,7 @@
 #include "engine/config/resolved_config.h"
 #include "engine/execute/batch_sources.h"
 #include "engine/execute/step_result.h"
+#include "engine/optim/fp8_history.h"
 #include "engine/optim/loss_scale.h"
 #include "engine/optim/step_guard.h"
 #include "engine/state/initial_weights.h"
@@ -14,16 +15,18 @@
 namespace hawser::train {
 
 struct Progress {
-  Progress(const config::ResolvedConfig& config, InitialWeights initial)
+  Progress(const config::ResolvedConfig& config, optim::Fp8History history, InitialWeights initial)
       : guard(config.guard),
         loss_scale(config.loss_scale, config.precision == config::Precision::kFp16),
+        fp8_history(std::move(history)),
         extra_files(std::move(initial.files)),
         base_json(std::move(initial.base_json)),
         digests(std::move(initial.digests)) {}
 
-  RunState state;  ///< except the guard's windows and the loss scale, which the next two hold
+  RunState state;  ///< except the guard's windows, the loss scale and the history, which the next three hold
   optim::StepGuard guard;
   optim::LossScale loss_scale;
+  optim::Fp8History fp8_history;
   checkpoint::hf::ExtraFiles extra_files;  ///< copied to every checkpoint and export
   const std::string base_json;             ///< the base that checkpoints leave out (base_weights.h)
   bool weights_changed = false;            ///< the host program has set weights since they were read

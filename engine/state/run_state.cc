@@ -8,7 +8,8 @@
 namespace hawser::train {
 namespace {
 
-constexpr const char *kDecay = "decay", *kBeforeStep = "before_step", *kLossScale = "loss_scale";
+constexpr const char *kDecay = "decay", *kBeforeStep = "before_step", *kLossScale = "loss_scale",
+                     *kFp8History = "fp8_history";
 
 optim::DecayProgress decay_from(const OrderedJson& json) {
   if (!json.contains(kDecay)) return optim::DecayProgress::kWithStep;
@@ -51,17 +52,48 @@ optim::LossScaleState loss_scale_from(const OrderedJson& json) {
   return {scale, count_from(json, "finite_in_row"), count_from(json, "dropped_in_row")};
 }
 
+/// Of each operand, the ages and the values of its maxima.
+OrderedJson fp8_history_json(const optim::Fp8HistoryState& s) {
+  OrderedJson json = OrderedJson::object();
+  for (const auto& [name, maxima] : s) {
+    OrderedJson& list = json[name] = OrderedJson::array();
+    for (const optim::Fp8Maximum& m : maxima) list.push_back({m.age, m.value});
+  }
+  return json;
+}
+
+optim::Fp8HistoryState fp8_history_from(const OrderedJson& json) {
+  optim::Fp8HistoryState state;
+  for (const auto& [name, list] : json.get_ref<const OrderedJson::object_t&>()) {
+    std::vector<optim::Fp8Maximum> maxima;
+    for (const OrderedJson& m : list) {
+      const optim::Fp8Maximum next{m.at(0).get<int64_t>(), m.at(1).get<float>()};
+      const bool falls = maxima.empty() || (next.age < maxima.back().age && next.value < maxima.back().value);
+      if (next.age < 0 || !(next.value > 0) || !std::isfinite(next.value) || !falls)
+        fail(Code::kCheckpointCorrupt,
+             "the checkpoint's trainer state has the maximum {} of {} steps ago for {}, which no history of "
+             "fp8 has",
+             next.value, next.age, name);
+      maxima.push_back(next);
+    }
+    state.emplace_back(name, std::move(maxima));
+  }
+  return state;
+}
+
 /// Refuses missing keys, and unknown ones: state written by a newer version would be lost at the next save.
 void check_keys(const OrderedJson& json) {
   RunState any;
-  any.best_validation_loss = 0, any.validations_since_best = 1, any.loss_scale.emplace();
+  any.best_validation_loss = 0, any.validations_since_best = 1, any.loss_scale.emplace(),
+  any.fp8_history.emplace();
   OrderedJson known = parse_json<OrderedJson>(to_json(any));
   for (const auto& [key, value] : json.items())
     if (!known.contains(key))
       fail(Code::kCheckpointIncompatible,
            "the checkpoint's trainer state has '{}', which this Hawser does not know; use a newer Hawser",
            key);
-  for (const char* optional : {"best_validation_loss", "validations_since_best", kDecay, kLossScale})
+  for (const char* optional :
+       {"best_validation_loss", "validations_since_best", kDecay, kLossScale, kFp8History})
     known.erase(optional);
   for (const auto& [key, value] : known.items())
     if (!json.contains(key))
@@ -80,6 +112,7 @@ std::string to_json(const RunState& s) {
   if (s.validations_since_best > 0) json["validations_since_best"] = s.validations_since_best;
   if (s.decay == optim::DecayProgress::kBeforeStep) json[kDecay] = kBeforeStep;
   if (s.loss_scale) json[kLossScale] = loss_scale_json(*s.loss_scale);
+  if (s.fp8_history) json[kFp8History] = fp8_history_json(*s.fp8_history);
   json["guard"] = {{"losses", window_json(s.losses)}, {"norms", window_json(s.norms)}};
   return json.dump();
 }
@@ -100,6 +133,7 @@ RunState run_state_from_json(std::string_view text) {
       s.validations_since_best = count_from(json, "validations_since_best");
     s.decay = decay_from(json);
     if (json.contains(kLossScale)) s.loss_scale = loss_scale_from(json[kLossScale]);
+    if (json.contains(kFp8History)) s.fp8_history = fp8_history_from(json[kFp8History]);
     s.losses = window_from(json.at("guard").at("losses"));
     s.norms = window_from(json.at("guard").at("norms"));
   } catch (const OrderedJson::exception&) {

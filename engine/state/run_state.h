@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "engine/optim/fp8_history.h"
 #include "engine/optim/loss_scale.h"
 #include "engine/optim/lr_schedule.h"
 #include "engine/optim/step_guard.h"
@@ -26,6 +27,8 @@ struct RunState {
   optim::Window losses, norms;  ///< the guard's windows
   /// Only runs in fp16 have one.
   std::optional<optim::LossScaleState> loss_scale;
+  /// Only runs in fp8 with delayed scales have one.
+  std::optional<optim::Fp8HistoryState> fp8_history;
 };
 
 /// Convert to and from JSON, without loss. run_state_from_json throws kCheckpointCorrupt for missing keys and

@@ -1,4 +1,5 @@
-// Reference for records of fp8: the formula of one record, number by number, in f64.
+// Reference for numbers of fp8: the formulas of a record and of a tensor's rounding, number by number, in
+// f64.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/include/fp8_records.h"
+#include "kernels/include/fp8_round.h"
 
 namespace hawser::kernels {
 
@@ -57,6 +58,23 @@ inline std::vector<uint8_t> fp8_record(const Fp8Format& f, const std::vector<flo
     bytes[i] = static_cast<uint8_t>(fp8_code(f, std::ldexp(static_cast<double>(x[i]), -e), largest));
   bytes.back() = static_cast<uint8_t>(e + 127);
   return bytes;
+}
+
+/// Returns the largest finite magnitude.
+inline double fp8_maximum_of(const std::vector<double>& x) {
+  double most = 0;
+  for (const double v : x)
+    if (std::isfinite(v)) most = std::max(most, std::abs(v));
+  return most;
+}
+
+/// Returns the number of the format nearest to x, with the power of two of a tensor whose maximum this is.
+inline double fp8_rounded(const Fp8Format& f, double x, double maximum, int margin) {
+  if (!std::isfinite(x)) return std::numeric_limits<double>::quiet_NaN();
+  int e = f.least_exponent - 127;
+  while (maximum > std::ldexp(fp8_number(f, f.largest_code), e - margin) && e < f.largest_exponent - 127) ++e;
+  const int largest = e == f.largest_exponent - 127 ? f.code_at_largest : f.largest_code;
+  return std::ldexp(fp8_number(f, fp8_code(f, std::ldexp(x, -e), largest)), e);
 }
 
 /// Returns the number i of a record.

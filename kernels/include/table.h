@@ -10,6 +10,7 @@
 #include "kernels/include/embedding.h"
 #include "kernels/include/expert_activation.h"
 #include "kernels/include/fp8_records.h"
+#include "kernels/include/fp8_round.h"
 #include "kernels/include/grouped_matmul.h"
 #include "kernels/include/latent_keys.h"
 #include "kernels/include/magnitude.h"
@@ -59,6 +60,8 @@ namespace hawser::kernels {
   KERNEL(block_decode, BlockDecode)                          \
   KERNEL(fp8_encode, Fp8Encode)                              \
   KERNEL(fp8_decode, Fp8Decode)                              \
+  KERNEL(fp8_maximum, Fp8Maximum)                            \
+  KERNEL(fp8_round, Fp8Round)                                \
   KERNEL(adamw, AdamW)                                       \
   KERNEL(sgd, Sgd)                                           \
   KERNEL(lion, Lion)                                         \

@@ -73,30 +73,6 @@ std::vector<Case> model() {
   };
 }
 
-std::vector<Case> loss_scales() {
-  return {
-      bad(R"({"loss_scale": {"initial": 1024}})", {"/loss_scale/initial", "no effect", "\"fp16\""}),
-      bad(R"({"precision": "bf16", "loss_scale": {"fixed": 8}})",
-          {"/loss_scale/fixed", "no effect", "\"fp16\""}),
-      bad(R"({"precision": "fp16", "loss_scale": {"initial": 1000}})",
-          {"/loss_scale/initial", "1000.0 is no power of two", "use 1024"}),
-      bad(R"({"precision": "fp16", "loss_scale": {"backoff": 3}})",
-          {"/loss_scale/backoff", "3.0 is no power of two", "use 4"}),
-      bad(R"({"precision": "fp16", "loss_scale": {"minimum": 2.5}})",
-          {"/loss_scale/minimum", "2.5 is no power of two", "use 2"}),
-      bad(R"({"precision": "fp16", "loss_scale": {"fixed": 65535}})",
-          {"/loss_scale/fixed", "65535.0 is no power of two", "use 65536"}),
-      bad(R"({"precision": "fp16", "loss_scale": {"initial": 8, "minimum": 16}})",
-          {"/loss_scale/minimum", "minimum 16.0 is above the initial scale, 8.0", "use 8.0 or less"}),
-      bad(R"({"precision": "fp16", "loss_scale": {"fixed": 8, "patience": 3}})",
-          {"/loss_scale/fixed", "ignores the other fields", "remove the others"}),
-      bad(R"({"precision": "fp16", "loss_scale": {"initial": 0.5}})",
-          {"/loss_scale/initial", "0.5 is less than the minimum 1"}),
-      bad(R"({"precision": "fp16", "device": "cuda"})",
-          {"/precision", "\"fp16\" runs on the CPU only", "use \"bf16\""}),
-  };
-}
-
 std::vector<Case> training() {
   return {
       bad(R"({"data": {"path": "a"}})", {"/data/format", "no format", "megatron"}),
@@ -379,7 +355,7 @@ Area rules_area() {
       "micro_batch 2) and planned.",
       ranges()};
   for (const auto& more :
-       {model(), training(), optimizer_rules_cases(), loss_scales(), parallel(), quantized_cases(),
+       {model(), training(), optimizer_rules_cases(), precision_cases(), parallel(), quantized_cases(),
         tensor_parallel(), context_parallel(), experts(), latent_attention(), pipelines()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;

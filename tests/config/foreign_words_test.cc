@@ -71,7 +71,7 @@ constexpr Answer kAnswers[] = {
     {"hawser train trains", "do_train do_predict"},
     {"/seed?", "data_seed"},
     {"\"seed\"", "random_seed"},
-    {"/precision", "bf16 fp16 tf32 bf16_full_eval"},
+    {"/precision", "bf16 fp16 float8 tf32 bf16_full_eval"},
     {"\"precision\"", "torch_dtype"},
     {"/device?", "use_cpu no_cuda"},
     {"/recompute/policy", "gradient_checkpointing"},

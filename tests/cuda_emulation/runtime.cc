@@ -30,3 +30,8 @@ unsigned long long atomicAdd(unsigned long long* address, unsigned long long val
   return add(address, value);
 }
 int atomicAdd(int* address, int value) { return add(address, value); }
+unsigned atomicMax(unsigned* address, unsigned value) {
+  const unsigned old = *address;
+  if (value > old) *address = value;
+  return old;
+}

@@ -146,7 +146,7 @@ TEST(MuonRun, EverythingElseIsAdamWs) {
 }
 
 TEST(MuonRun, LayoutsGiveTheSameBits) {
-  for (const char* precision : {"fp32", "bf16", "fp16"}) {
+  for (const char* precision : {"fp32", "bf16", "fp16", "fp8"}) {
     Problem problem = problem_of(precision);
     problem.tied = false;
     problem.rules = R"([{"of": "*.o.weight", "kind": "lion"}, {"of": "head.weight", "kind": "muon"}])";

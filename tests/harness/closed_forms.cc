@@ -153,10 +153,12 @@ std::vector<ClosedForm> all_forms(const train::EnginePlans& plans, const ShardLa
     const std::vector<ClosedForm> exchanged = exchange_forms(shape);
     forms.insert(forms.end(), exchanged.begin(), exchanged.end());
   }
-  const train::AgreementBytes agreed(config, train::strategies_of(config).form().columns.ranks);
+  const train::AgreementBytes agreed(config, train::strategies_of(config).form().columns.ranks,
+                                     train::noted_fp8_operands(config, model.table()));
   const int64_t ranks = config.mesh.world();
   forms.push_back({Op::kCountTokens, parallel::agreement_bytes(agreed.count_words(), ranks)});
-  forms.push_back({Op::kGradNorm, parallel::agreement_bytes(agreed.norm_words(), ranks)});
+  forms.push_back(
+      {Op::kGradNorm, parallel::agreement_bytes(agreed.norm_words(), ranks) + agreed.gathered_bytes()});
   return forms;
 }
 

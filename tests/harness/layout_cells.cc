@@ -52,7 +52,7 @@ std::vector<Cell> all_cells(int64_t most_ranks) {
       if (world % replicate != 0 || world > most_ranks) continue;
       for (const int64_t accumulation : {1, 2, 3})
         for (const Layout& layout : layouts_of(replicate, world / replicate, accumulation))
-          for (const char* precision : {"fp32", "bf16", "bf16_pure", "fp16"})
+          for (const char* precision : {"fp32", "bf16", "bf16_pure", "fp16", "fp8"})
             for (const std::string optimizer : {"adamw", "sgd", "muon"})
               for (const bool tied : {true, false}) {
                 if (optimizer == "muon" && std::string(precision) == "bf16_pure") continue;

@@ -89,6 +89,7 @@ std::string layout_config(const Problem& p, const Layout& layout) {
   if (!p.deterministic) json["deterministic"] = false;
   json["precision"] = p.precision;
   if (p.precision == "fp16") json["loss_scale"]["initial"] = p.loss_scale;
+  if (p.precision == "fp8" && !p.fp8.empty()) json["fp8"] = Json::parse(p.fp8);
   json["model"] = {{"vocab_size", kVocabulary}, {"context", 24},      {"layers", p.layers},
                    {"width", p.width},          {"heads", p.heads},   {"kv_heads", p.kv_heads},
                    {"norm", "layer_norm"},      {"mlp", "gelu_tanh"}, {"mlp_width", p.mlp_width},

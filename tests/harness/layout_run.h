@@ -52,6 +52,7 @@ struct Problem {
   std::string precision = "fp32";
   /// The initial loss scale of precision fp16. Batches have few targets, so gradients are large.
   double loss_scale = 64;
+  std::string fp8;  ///< the section fp8 of precision fp8, as JSON; empty: its defaults
   std::string optimizer = "adamw";
   bool tied = true;
   int64_t layers = 2;

@@ -97,6 +97,68 @@ OpCase decode_case(int64_t rows, int64_t n, DType type, DType y_type, bool spoil
   return c;
 }
 
+/// A tensor in rows of a longer stride, whose maximum is that of a part, of itself, or a tiny number.
+OpCase round_case(int64_t rows, int64_t n, DType type, DType x_type, int32_t margin, bool spoilt) {
+  OpCase c = {"fp8_round",
+              named(rows, n, type, x_type, spoilt) + "_margin" + std::to_string(margin),
+              {},
+              nullptr,
+              nullptr};
+  const int64_t x_stride = n + 3, y_stride = n + 1;
+  std::vector<double> x = awkward_numbers(rows, x_stride, x_type, spoilt);
+  double most = static_cast<double>(std::ldexp(1.5f, static_cast<int>(n % 19) - 9));
+  if (n % 2 == 0) most = kernels::fp8_maximum_of(x);
+  if (n % 3 == 0) most = 0;
+  c.operands = {{"x", Role::kInput, x_type, x, 0},
+                {"maximum", Role::kInput, DType::kF32, {most}, 0},
+                output("y", DType::kBf16, (rows - 1) * y_stride + n, 0)};
+  c.fast = [=](const FastCall& call) {
+    kernels::Fp8Round r;
+    r.y = call.as<uint16_t>(2), r.x = call.data[0], r.x_type = x_type, r.type = type;
+    r.rows = rows, r.n = n, r.y_stride = y_stride, r.x_stride = x_stride;
+    r.maximum = call.as<float>(1), r.margin = margin;
+    call.table.fp8_round(r, call.stream);
+  };
+  c.reference = [=](RealOperands& v) {
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t i = 0; i < n; ++i)
+        v[2][static_cast<size_t>(row * y_stride + i)] = kernels::fp8_rounded(
+            kernels::fp8_format(type), v[0][static_cast<size_t>(row * x_stride + i)], v[1][0], margin);
+  };
+  return c;
+}
+
+OpCase maximum_case(int64_t rows, int64_t n, DType x_type, bool accumulate, bool spoilt) {
+  OpCase c = {"fp8_maximum",
+              std::to_string(rows) + "x" + std::to_string(n) + "_" + type_word(x_type) +
+                  (accumulate ? "_accumulate" : "") + (spoilt ? "_not_finite" : ""),
+              {},
+              nullptr,
+              nullptr};
+  const int64_t stride = n + 2;
+  c.operands = {{"x", Role::kInput, x_type, random_values((rows - 1) * stride + n, 7, 3.0, x_type), 0},
+                in_out("maximum", DType::kF32, 1, 3, 1.0, 0)};
+  c.operands[1].value[0] = n % 2 == 0 ? 0x1p40 : 0x1p-40;
+  std::vector<double>& x = c.operands[0].value;
+  for (int64_t row = 0; row + 1 < rows; ++row)
+    x[static_cast<size_t>(row * stride + n)] = rounded(6e4, x_type);
+  for (size_t i = 1; spoilt && i < x.size(); i += 9)
+    x[i] = i % 2 == 0 ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+  c.fast = [=](const FastCall& call) {
+    call.table.fp8_maximum({call.as<float>(1), call.data[0], x_type, rows, n, stride, accumulate},
+                           call.stream);
+  };
+  c.reference = [=](RealOperands& v) {
+    double most = accumulate ? v[1][0] : 0;
+    for (int64_t row = 0; row < rows; ++row) {
+      const auto from = v[0].begin() + row * stride;
+      most = std::max(most, kernels::fp8_maximum_of({from, from + n}));
+    }
+    v[1][0] = most;
+  };
+  return c;
+}
+
 }  // namespace op_cases_fp8
 
 void add_fp8_cases(std::vector<OpCase>& cases) {
@@ -110,7 +172,13 @@ void add_fp8_cases(std::vector<OpCase>& cases) {
         for (const bool spoilt : {false, true}) {
           cases.push_back(encode_case(rows, n, type, other, spoilt));
           cases.push_back(decode_case(rows, n, type, other, spoilt));
+          cases.push_back(round_case(rows, n, type, other, spoilt ? 3 : 0, spoilt));
+          if (type == DType::kE4m3Block)
+            for (const bool accumulate : {false, true})
+              cases.push_back(maximum_case(rows, n, other, accumulate, spoilt));
         }
+  cases.push_back(maximum_case(300, 640, DType::kBf16, false, false));
+  cases.push_back(round_case(300, 640, DType::kE5m2Block, DType::kBf16, 0, false));
 }
 
 }  // namespace hawser::testing

@@ -261,11 +261,17 @@ bool may_quantize(const Json& config) {
          degree(mesh, "dp_replicate") * degree(mesh, "dp_shard") > 1;
 }
 
+Json fp8(Draw* d) {
+  if (d->once_in(2)) return {{"recipe", "current"}, {"margin", d->from(0, 3)}};
+  return {{"history", d->one_of({1, 2, 1024})}};
+}
+
 Json config(uint64_t seed, uint64_t attempt) {
   Draw d(seed, attempt);
   Json c = {{"seed", seed}, {"cpu", {{"threads", 1}}}};
-  c["precision"] = d.one_of({"fp32", "fp32", "bf16", "bf16_pure", "fp16"});
+  c["precision"] = d.one_of({"fp32", "fp32", "bf16", "bf16_pure", "fp16", "fp8"});
   if (c["precision"] == "fp16") c["loss_scale"]["initial"] = 64;  // the few targets have large gradients
+  if (c["precision"] == "fp8") c["fp8"] = fp8(&d);
   c["mesh"] = mesh(&d);
   const int64_t pp = degree(c["mesh"], "pp");
   int64_t chunks = 1;

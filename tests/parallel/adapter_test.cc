@@ -78,7 +78,7 @@ TEST(Adapters, NewMagnitudesChangeNoBit) {
   Layout zero, stages;
   zero.dp_shard = 2, zero.stage = 3;
   stages.pp = 2, stages.accumulation = 2;
-  for (const char* precision : {"fp32", "bf16", "bf16_pure", "fp16"})
+  for (const char* precision : {"fp32", "bf16", "bf16_pure", "fp16", "fp8"})
     for (const Layout& layout : {Layout(), zero, stages}) {
       Problem problem;
       problem.precision = precision, problem.tied = false;

@@ -59,7 +59,7 @@ TEST(Compress, KeepsTheLossAndChangesGradientsWithinAnEnvelope) {
 }
 
 TEST(Compress, GivesTheSameBitsInEveryStageAndSchedule) {
-  for (const char* precision : {"fp32", "bf16", "bf16_pure", "fp16"})
+  for (const char* precision : {"fp32", "bf16", "bf16_pure", "fp16", "fp8"})
     for (Problem problem : problems()) {
       problem.precision = precision;
       Layout ddp;

@@ -82,6 +82,17 @@ TEST(LayoutMatrix, InFp16) {
   }
 }
 
+TEST(LayoutMatrix, InFp8) {
+  for (const char* fp8 : {R"({"recipe": "current"})", R"({"history": 2})"})
+    for (const bool tied : {true, false}) {
+      Problem p;
+      p.precision = "fp8", p.fp8 = fp8, p.tied = tied, p.frozen = !tied, p.like_gpt2 = tied;
+      expect_equal(p, 3, 2, "per_micro_batch", 3);
+      p.optimizer = "sgd";
+      expect_equal(p, 2, 2, "per_step", 3);
+    }
+}
+
 TEST(LayoutMatrix, HybridShardsSumLikeDdpWithItsSumGroup) {
   for (const char* precision : {"fp32", "bf16_pure"}) {
     for (const char* reduce : {"per_step", "per_micro_batch"}) {

@@ -31,7 +31,7 @@ void expect_bits(const Problem& problem, const Layout& layout, const std::vector
 
 TEST(Recompute, ChangesNoBit) {
   const std::vector<const char*> all(std::begin(kPolicies), std::end(kPolicies));
-  for (const char* precision : {"fp32", "bf16", "bf16_pure", "fp16"})
+  for (const char* precision : {"fp32", "bf16", "bf16_pure", "fp16", "fp8"})
     for (const bool like_gpt2 : {true, false}) {
       Problem problem;
       problem.precision = precision, problem.like_gpt2 = like_gpt2, problem.documents = !like_gpt2;

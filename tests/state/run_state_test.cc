@@ -52,6 +52,22 @@ TEST(RunState, KeepsALossScaleIfThereIsOne) {
   }
 }
 
+TEST(RunState, KeepsAHistoryOfFp8IfThereIsOne) {
+  train::RunState s;
+  EXPECT_FALSE(train::run_state_from_json(train::to_json(s)).fp8_history.has_value());
+  s.fp8_history.emplace();
+  EXPECT_EQ(train::run_state_from_json(train::to_json(s)).fp8_history, s.fp8_history);
+  s.fp8_history = {{"a.weight:input", {{7, 0x1.8p-3f}, {2, 0x1.234568p-9f}}},
+                   {"a.weight:gradient", {{0, 3e-39f}}}};
+  EXPECT_EQ(train::run_state_from_json(train::to_json(s)).fp8_history, s.fp8_history);
+  const std::vector<optim::Fp8Maximum> wrong[] = {
+      {{-1, 1.0f}}, {{0, 0.0f}}, {{0, -1.0f}}, {{1, 1.0f}, {1, 0.5f}}, {{2, 1.0f}, {1, 1.0f}}};
+  for (const auto& maxima : wrong) {
+    s.fp8_history = {{"b.weight:weight", maxima}};
+    EXPECT_THROW((void)train::run_state_from_json(train::to_json(s)), Error);
+  }
+}
+
 TEST(RunState, DamageIsAnErrorThatNamesTheKey) {
   const auto message = [](const std::string& text) -> std::string {
     try {

@@ -92,7 +92,8 @@ SessionSettings make_settings(const ordered_json& resolved, const ordered_json& 
   const auto world = static_cast<int32_t>(number_at(info, "/ranks", 1));
   settings.ranks_here = ranks.comm.empty() ? world : 1;
   settings.processes = world / settings.ranks_here;
-  settings.bf16 = text_at(resolved, "/precision").starts_with("bf16");
+  const std::string precision = text_at(resolved, "/precision");
+  settings.bf16 = precision.starts_with("bf16") || precision == "fp8";
   settings.text_file = only_text_file(resolved);
   settings.validation_fraction = number_at(resolved, "/data/validation_fraction");
   return settings;

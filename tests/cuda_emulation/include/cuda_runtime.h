@@ -146,6 +146,7 @@ inline int __ffs(int x) { return __builtin_ffs(x); }
 
 unsigned long long atomicAdd(unsigned long long* address, unsigned long long value);
 int atomicAdd(int* address, int value);
+unsigned atomicMax(unsigned* address, unsigned value);
 inline int atomicSub(int* address, int value) { return atomicAdd(address, -value); }
 
 template <class... Params, class... Args>

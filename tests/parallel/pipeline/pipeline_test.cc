@@ -168,7 +168,7 @@ TEST(Pipeline, OfShardedWeightsThatStayHasThemToo) {
 }
 
 TEST(Pipeline, OfEveryKindOfNumberHasThemToo) {
-  for (const char* precision : {"fp32", "bf16", "bf16_pure", "fp16"})
+  for (const char* precision : {"fp32", "bf16", "bf16_pure", "fp16", "fp8"})
     for (const char* schedule : {"1f1b", "zb_h1", "zbv"})
       for (const bool frozen : {false, true})
         for (const bool tree : {false, true}) {

@@ -1,0 +1,49 @@
+// Operands of products under precision fp8 (engine/nn/fp8_operands.h): a tensor's largest magnitude, and its
+// numbers rounded to E4M3 or E5M2 with one power of two for the tensor (formats: fp8_records.h).
+//
+//   e    = the least integer with maximum <= most * 2^e, plus `margin`, but at least -116 (E4M3), -109 (E5M2)
+//          and at most 120 (E4M3) or 113 (E5M2); most = 448 or 57344
+//   y[i] = x[i] * 2^-e, rounded to the nearest number of the format, ties to even, saturating as in a record;
+//          times 2^e
+//
+// Every y is a bf16 number, so products of bf16 numbers multiply y exactly. A number above the maximum
+// saturates (a maximum of earlier steps may be too small). A number that is NaN or infinite becomes NaN
+// and does not count for the maximum, so an overflow stays visible and spoils no other number.
+#pragma once
+
+#include "kernels/include/fp8_records.h"
+
+namespace hawser::kernels {
+
+/// *maximum = the largest finite |x[i]|; 0 if there is none. A maximum has no order, so its bits depend
+/// neither on the thread count nor on how rows are divided into calls that accumulate.
+struct Fp8Maximum {
+  float* maximum = nullptr;
+  const void* x = nullptr;
+  DType x_type = DType::kF32;  ///< f32, bf16 or, on the CPU, f16
+  int64_t rows = 1, n = 0;
+  int64_t stride = 0;       ///< elements between rows
+  bool accumulate = false;  ///< include the present value of *maximum
+};
+
+/// y[rows, n] = the numbers of fp8 nearest to x[rows, n]. y may be x if both are bf16 with equal strides.
+struct Fp8Round {
+  uint16_t* y = nullptr;  ///< bf16
+  const void* x = nullptr;
+  DType x_type = DType::kF32;  ///< f32, bf16 or, on the CPU, f16
+  DType type = DType::kE4m3Block;
+  int64_t rows = 1, n = 0;
+  int64_t y_stride = 0, x_stride = 0;
+  const float* maximum = nullptr;  ///< finite, not negative; read when the kernel runs
+  int32_t margin = 0;              ///< 0 or more
+};
+
+/// e + 127 for a maximum of these bits.
+constexpr int32_t fp8_exponent(const Fp8Format& f, uint32_t maximum_bits, int32_t margin) {
+  // A fraction above 1.75 carries into the exponent.
+  const int32_t least = static_cast<int32_t>((maximum_bits + 0x1fffffu) >> 23) - f.top() + margin;
+  const int32_t e = least > f.least_exponent ? least : f.least_exponent;
+  return e < f.largest_exponent ? e : f.largest_exponent;
+}
+
+}  // namespace hawser::kernels
