@@ -223,6 +223,18 @@ plan::NoGraphs no_graphs(const config::ResolvedConfig& config, const Target& tar
   return form.shares_rows && !target.peers ? kHostExchanges : kNone;
 }
 
+/// Leaves micro-batches out before the first forward of the last group of the others.
+void leave_out(plan::Stage* stage, int64_t left_out, int64_t micro_batches, int64_t group) {
+  const plan::Action first{plan::Part::kForward, 0, static_cast<int32_t>(micro_batches - group)};
+  const auto is_first = [&](const plan::Action& a) {
+    return a.part == first.part && a.chunk == first.chunk && a.micro_batch == first.micro_batch;
+  };
+  const auto found = std::find_if(stage->actions.begin(), stage->actions.end(), is_first);
+  HWS_CHECK(found != stage->actions.end());
+  stage->left_out = static_cast<int32_t>(left_out);
+  stage->cut = static_cast<size_t>(found - stage->actions.begin());
+}
+
 EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
                            bool inference, const parallel::Strategies& strategies,
                            const parallel::DataParallelStrategy& data, const plan::Stage& stage, int64_t rank,
@@ -236,7 +248,7 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
                                      layout_options(config, strategies, data, rank, inference));
   add_state_sizes(&sizes, model, config, form, layout, inference);
   if (!inference) add_state_work(&sizes, model, config, layout, *target.kernels);
-  const auto micro_batches = static_cast<int32_t>(config.batch.grad_accum_steps);
+  const auto micro_batches = static_cast<int32_t>(config.batch.grad_accum_steps) - stage.left_out;
   if (!inference) {
     plans.train = plan::train_plan(sizes, stage, micro_batches, accumulation_of(data, micro_batches));
     count_agreements(&plans.train, AgreementBytes(config, form.columns.ranks));
@@ -311,9 +323,11 @@ parallel::PlannedStep planned_step(const EnginePlans& plans, const parallel::Ste
 }
 
 std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::ResolvedConfig& config,
-                                          const Target& target, bool inference) {
+                                          const Target& target, bool inference, int64_t left_out) {
   require_countable(model, config);
-  const parallel::Strategies strategies = strategies_of(config);
+  config::ResolvedConfig planned = config;
+  planned.batch.grad_accum_steps -= left_out;
+  const parallel::Strategies strategies = strategies_of(planned);
   strategies.require_effect(target.in_place);
   if (!inference) require_quantized(model, strategies.form().data);
   ExchangeNotes notes;
@@ -328,9 +342,12 @@ std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::
     std::vector<EnginePlans> all(static_cast<size_t>(division.stages()));
     on_all_cores(division.stages(), [&](int64_t s) {
       EnginePlans& plans = all[static_cast<size_t>(s)];
-      plans =
-          plans_of_stage(model, config, target, inference, strategies, data,
-                         strategies.stage(division, sizes, s, lifetime), strategies.first_of_stage(s), sizes);
+      plan::Stage stage = strategies.stage(division, sizes, s, lifetime);
+      if (left_out > 0)
+        leave_out(&stage, left_out, planned.batch.grad_accum_steps,
+                  parallel::pipeline::period(division.shape()));
+      plans = plans_of_stage(model, config, target, inference, strategies, data, stage,
+                             strategies.first_of_stage(s), sizes);
       add_memory(&plans, strategies, target, exchanges);
     });
     stopped = find_deadlock(all);
