@@ -16,7 +16,7 @@ namespace hawser::train {
 struct SearchOptions {
   int64_t ranks = 0;   ///< 0: those of the cluster, or else of the config's mesh
   int64_t top = 10;    ///< layouts in the result
-  int64_t most = 96;   ///< most forecasts
+  int64_t most = 48;   ///< most forecasts
   bool prunes = true;  ///< false: makes a forecast of every layout that the rules allow, for tests
 };
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "engine/base/error.h"
+#include "engine/config/tree.h"
 #include "engine/parallel/pipeline/schedule.h"
 
 namespace hawser::train {
@@ -30,7 +31,7 @@ std::vector<int64_t> divisors(int64_t n) {
 }  // namespace
 
 LayoutSpace::LayoutSpace(config::ConfigTree tree, const config::ResolvedConfig& base, int64_t ranks)
-    : tree_(std::move(tree)), base_(base), ranks_(ranks) {
+    : tree_(std::move(tree)), effective_(tree_.impl().root), base_(base), ranks_(ranks) {
   const mesh::MeshConfig& m = base.mesh;
   for (const int64_t pp : degrees("/mesh/pp", m.pp, ranks))
     for (const int64_t tp : degrees("/mesh/tp", m.tp, ranks))
@@ -46,8 +47,8 @@ LayoutSpace::LayoutSpace(config::ConfigTree tree, const config::ResolvedConfig& 
 }
 
 bool LayoutSpace::is_set(const char* pointer) const {
-  std::string value;
-  return tree_.get(pointer, &value);
+  return effective_.is_given(pointer) && effective_.origin(pointer) >= config::Origin::kImported &&
+         effective_.origin(pointer) != config::Origin::kRule;
 }
 
 std::vector<int64_t> LayoutSpace::degrees(const char* pointer, int64_t set, int64_t n) const {
@@ -100,7 +101,7 @@ void LayoutSpace::add_batches(const LayoutChoice& of) {
   for (c.micro_batch = 1; c.micro_batch <= std::min(rows, kMostRows); ++c.micro_batch) {
     if (is_set("/batch/micro_batch")) c.micro_batch = base_.batch.micro_batch;
     if (rows % c.micro_batch == 0) {
-      if (is_set("/recompute")) {
+      if (is_set("/recompute/policy")) {
         add(c);
       } else {
         for (c.recompute = 0; c.recompute < std::ssize(kRecomputePolicies); ++c.recompute) add(c);

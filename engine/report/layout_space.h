@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/config/config_tree.h"
+#include "engine/config/effective.h"
 
 namespace hawser::train {
 
@@ -53,6 +54,7 @@ class LayoutSpace {
   [[noreturn]] void fail_no_batch() const;
 
   const config::ConfigTree tree_;
+  const config::Effective effective_;  ///< knows which fields a preset or a rule has set
   const config::ResolvedConfig base_;
   const int64_t ranks_;
   std::vector<int64_t> data_ranks_;  ///< of the meshes, whether or not they divide the global batch
