@@ -2,7 +2,7 @@
 // repeats itself once its pipeline is full (plan/lengthen.h), so the plan has as many micro-batches as fill
 // it, and the others are added to its instructions. Live memory is that of the full plan: activations of the
 // micro-batches in flight, and the rows of all micro-batches. So is the peak, except that slots of the V schedules
-// leave other gaps with other numbers of micro-batches (up to 3 % in tests).
+// leave other gaps with other numbers of micro-batches (up to 5 % in tests).
 #pragma once
 
 #include <cstdint>

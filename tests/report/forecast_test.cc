@@ -68,7 +68,7 @@ void expect_equal(const Forecast& few, const Forecast& all, bool two_chunks_of_a
     }
     // The gaps between slots of the V schedules depend on the number of micro-batches.
     const auto peak = static_cast<double>(other.peak_bytes);
-    EXPECT_NEAR(static_cast<double>(one.peak_bytes), peak, 0.03 * peak) << name << " stage " << s;
+    EXPECT_NEAR(static_cast<double>(one.peak_bytes), peak, 0.05 * peak) << name << " stage " << s;
     EXPECT_EQ(one.at_peak, other.at_peak) << name << " stage " << s;
     EXPECT_EQ(one.outside, other.outside) << name << " stage " << s;
     EXPECT_EQ(one.instructions.size(), other.instructions.size()) << name << " stage " << s;
