@@ -1,13 +1,13 @@
 // Lengthen: makes the plan of many micro-batches from a plan of few. After the ramp, a stage repeats the same
 // instructions for every period of micro-batches until the last ones. So a plan that leaves periods out
-// (Stage::left_out) has all that is needed: its instructions before the cut are repeated as often as there are
-// periods left out. The result serves the simulator, which then plays every micro-batch; it cannot be executed,
-// because its slots are those of the few.
+// (Stage::left_out) has all that is needed: its instructions before the cut are repeated as often as there
+// are periods left out. The result serves the simulator, which then plays every micro-batch; it cannot be
+// executed, because its slots are those of the few.
 //
-// Only waits for memory that transfers still use differ between periods, because slots of equal size take each
-// other's places in turn. They are bounded from both sides: no wait that only some periods have, or every wait
-// that one of them has. More waits never make a step faster, so if both plans take equally long, the full plan
-// takes as long, too.
+// Only waits for memory that transfers still use differ between periods, because slots of equal size take
+// each other's places in turn. They are bounded from both sides: no wait that only some periods have, or
+// every wait that one of them has. More waits never make a step faster, so if both plans take equally long,
+// the full plan takes as long, too.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Forecast: the plans of a config for the devices of a cluster, and when their instructions would run. It plans
-// few of a step's micro-batches if that determines the times of all (assembly/few_micro_batches.h).
+// Forecast: the plans of a config for the devices of a cluster, and when their instructions would run. It
+// plans few of a step's micro-batches if that determines the times of all (assembly/few_micro_batches.h).
 #pragma once
 
 #include <vector>
@@ -36,7 +36,8 @@ class Forecast {
     return static_cast<double>(config_.batch.global_batch * config_.batch.sequence);
   }
   double tokens_per_second() const { return tokens_of_step() / step_.seconds; }
-  /// Returns the model's FLOPs per second, without those of recomputation, as a share of the peak of all ranks.
+  /// Returns the model's FLOPs per second, without those of recomputation, as a share of the peak of all
+  /// ranks.
   double mfu() const;
 
  private:

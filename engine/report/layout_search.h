@@ -1,6 +1,6 @@
-// LayoutSearch: finds the fastest layouts of a config on a cluster. Lower bounds (layout_bounds.h) leave out the
-// layouts that cannot fit or cannot be among the fastest; forecasts decide between the others. The result does
-// not depend on the number of threads.
+// LayoutSearch: finds the fastest layouts of a config on a cluster. Lower bounds (layout_bounds.h) leave out
+// the layouts that cannot fit or cannot be among the fastest; forecasts decide between the others. The result
+// does not depend on the number of threads.
 #pragma once
 
 #include <map>
@@ -43,8 +43,8 @@ struct SearchResult {
   double least_bytes = 0;  ///< that any layout needs
 };
 
-/// Throws kConfigInvalid if no mesh has so many ranks or nothing divides the global batch, kOutOfMemory if the
-/// model fits in no layout, and the errors of plan_report for the config.
+/// Throws kConfigInvalid if no mesh has so many ranks or nothing divides the global batch, kOutOfMemory if
+/// the model fits in no layout, and the errors of plan_report for the config.
 SearchResult search_layouts(const config::ConfigTree& config, const cluster::Cluster& cluster,
                             const SearchOptions& options);
 

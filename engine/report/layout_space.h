@@ -1,6 +1,6 @@
-// LayoutSpace: the layouts that a search considers for a config: meshes of a number of ranks at a fixed global
-// batch, with schedule, chunks, micro-batch, ZeRO stage and recomputation. A field that the config sets stays as
-// it is. The config's rules decide what goes together (config::resolve_with).
+// LayoutSpace: the layouts that a search considers for a config: meshes of a number of ranks at a fixed
+// global batch, with schedule, chunks, micro-batch, ZeRO stage and recomputation. A field that the config
+// sets stays as it is. The config's rules decide what goes together (config::resolve_with).
 #pragma once
 
 #include <compare>
@@ -31,8 +31,8 @@ inline constexpr const char* kRecomputePolicies[] = {"off", "selective", "full"}
 class LayoutSpace {
  public:
   /// `tree`: the config as the user wrote it, completed from files. `ranks`: of the cluster. Throws
-  /// kConfigInvalid if no mesh has that many ranks, or if nothing divides the global batch; both messages name
-  /// the nearest that works.
+  /// kConfigInvalid if no mesh has that many ranks, or if nothing divides the global batch; both messages
+  /// name the nearest that works.
   LayoutSpace(config::ConfigTree tree, const config::ResolvedConfig& base, int64_t ranks);
 
   /// Returns all layouts in their order. Rules may refuse some of them.

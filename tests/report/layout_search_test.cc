@@ -1,5 +1,5 @@
-// Tests that the search finds what planning every layout finds, that its bounds are bounds, and what it says if
-// nothing fits.
+// Tests that the search finds what planning every layout finds, that its bounds are bounds, and what it says
+// if nothing fits.
 #include "engine/report/layout_search.h"
 
 #include <gtest/gtest.h>
