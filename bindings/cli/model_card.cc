@@ -55,11 +55,7 @@ struct Losses {
 
 Losses losses_of(const std::string& run) {
   Losses losses;
-  std::ifstream file(run + "/metrics.jsonl");
-  std::string line;
-  for (MetricRow row; std::getline(file, line);) {
-    row = {};
-    if (!from_json(line, &row)) continue;
+  for (const MetricRow& row : rows_of(text_of_file(run + "/metrics.jsonl"), INT64_MAX)) {
     losses.steps = row.step;
     losses.tokens += row.tokens;
     losses.training = row.loss;

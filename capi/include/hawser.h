@@ -557,6 +557,9 @@ HWS_API hws_status hws_engine_learning_rate(const hws_engine* engine, double* ra
 /** Precision fp16: the loss or the gradient norm was not finite on some rank; only the data cursor moved, and
  * the loss scale ("loss_scale" of hws_engine_metrics) follows /loss_scale of the config. */
 #define HWS_STEP_SKIPPED_OVERFLOW 5
+/** The loss or the gradient norm was an outlier, and /guard/outlier of the config is rewind: the engine has
+ * loaded the newest checkpoint below /checkpoint/path, and its data cursor is behind this step's rows. */
+#define HWS_STEP_REWOUND 6
 
 typedef struct hws_step_result {
   uint32_t struct_size;
@@ -574,7 +577,10 @@ typedef struct hws_step_result {
 
 /** Takes one optimizer step on the next global batch: the pushed batch, else the batch of the source
  * (hws_data_set_source), else the config's data. The guard of the config decides whether the step is accepted
- * or skipped. result: may be NULL. Errors: HWS_NUMERIC after guard.max_consecutive_skips skips in a row;
+ * or skipped, or whether the engine goes back to a checkpoint (HWS_STEP_REWOUND). result: may be NULL.
+ * Errors: HWS_NUMERIC after guard.max_consecutive_skips skips in a row, or if the engine has returned to one
+ * checkpoint more than guard.max_rewinds times (that checkpoint is loaded); HWS_IO if a checkpoint cannot be
+ * read;
  * HWS_DATA_INVALID; HWS_OUT_OF_RANGE at the end of the source's data; HWS_FAILED_PRECONDITION without data,
  * while a step is pending, and for inference. */
 HWS_API hws_status hws_engine_train_step(hws_engine* engine, hws_step_result* result);

@@ -15,6 +15,7 @@ static_assert(HWS_STEP_SKIPPED_OUTLIER == static_cast<int32_t>(Outcome::kSkipped
 static_assert(HWS_STEP_DISCARDED == static_cast<int32_t>(Outcome::kDiscarded));
 static_assert(HWS_STEP_PENDING == static_cast<int32_t>(Outcome::kPending));
 static_assert(HWS_STEP_SKIPPED_OVERFLOW == static_cast<int32_t>(Outcome::kSkippedOverflow));
+static_assert(HWS_STEP_REWOUND == static_cast<int32_t>(Outcome::kRewound));
 
 /// Runs one phase of a step, or both: checks, does `work` on the trainer, writes the result.
 template <typename Work>

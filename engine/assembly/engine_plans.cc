@@ -247,7 +247,7 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
   const parallel::ShardLayout layout(model.table(),
                                      layout_options(config, strategies, data, rank, inference));
   add_state_sizes(&sizes, model, config, form, layout, inference);
-  if (!inference) add_state_work(&sizes, model, config, layout, *target.kernels);
+  if (!inference) add_state_work(&sizes, model, config, layout, *target.kernels, target.workers);
   const auto micro_batches = static_cast<int32_t>(config.batch.grad_accum_steps) - stage.left_out;
   if (!inference) {
     plans.train = plan::train_plan(sizes, stage, micro_batches, accumulation_of(data, micro_batches));
@@ -313,6 +313,16 @@ void require_quantized(const nn::Model& model, const parallel::DataParallelStrat
        data.records == DType::kI8Block ? "\"int8\"" : "\"int4\"");
 }
 
+/// Refuses optimizers of whole matrices on GPUs, which /device "auto" may have chosen.
+void require_matrices(const nn::Model& model, const Target& target) {
+  const std::vector<nn::ParameterGroup>& groups = model.table().groups();
+  const bool any = std::any_of(groups.begin(), groups.end(), optim::takes_matrices);
+  if (!any || std::string_view(target.kernels->name) != "cuda") return;
+  fail(Code::kConfigInvalid,
+       "/device: optimizer \"muon\" is not supported on device \"cuda\" yet: set /device to \"cpu\", or use "
+       "\"adamw\", \"lion\" or \"sgd\" in /optimizer/kind and /optimizer/rules");
+}
+
 }  // namespace
 
 parallel::PlannedStep planned_step(const EnginePlans& plans, const parallel::StepForm& form, bool in_place) {
@@ -330,6 +340,7 @@ std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::
   const parallel::Strategies strategies = strategies_of(planned);
   strategies.require_effect(target.in_place);
   if (!inference) require_quantized(model, strategies.form().data);
+  if (!inference) require_matrices(model, target);
   ExchangeNotes notes;
   const parallel::BlockExchanges exchanges =
       strategies.counted_exchanges(&notes, target.in_place || target.peers);

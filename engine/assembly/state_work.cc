@@ -1,9 +1,11 @@
 #include "engine/assembly/state_work.h"
 
 #include <limits>
+#include <span>
 
 #include "engine/nn/work_counter.h"
 #include "engine/optim/grad_norm.h"
+#include "engine/optim/muon.h"
 #include "engine/optim/optimizer.h"
 
 namespace hawser::train {
@@ -45,15 +47,74 @@ class StateWork {
         counter_.table().block_encode({fake(), group.type, fake(), DType::kF32, group.state.size()},
                                       counter_.stream());
     });
+    for (const bool experts : {false, true})
+      if (const parallel::BlockMatrices* const m = layout_.matrices().of(block, experts))
+        for (const parallel::BlockMatrices::Part& part : m->parts) update_matrix(part);
     balance(block);
     return counter_.calls();
+  }
+
+  /// As MOMENTUM and ORTHOGONALISE. The workspace is that of the rank that needs the most.
+  plan::MatrixSizes matrices(int32_t block, bool experts, int32_t workers) {
+    plan::MatrixSizes sizes;
+    const parallel::BlockMatrices* const m = layout_.matrices().of(block, experts);
+    if (m == nullptr) return sizes;
+    sizes.direction = m->direction_bytes;
+    if (m->scatters()) sizes.home = m->home_bytes, sizes.scattered = m->scattered_bytes;
+    sizes.gathers = m->gathers(), sizes.gathered = m->gathered_bytes;
+    counter_.clear();
+    for (const parallel::BlockMatrices::Part& part : m->parts)
+      optimizer_.add_momentum(WorkCounter::fake_floats(), WorkCounter::fake_floats(),
+                              WorkCounter::fake_floats(), part.n, nullptr, counter_.table(),
+                              counter_.stream());
+    sizes.momentum.work.calls = counter_.calls();
+    counter_.clear();
+    for (const parallel::BlockMatrices::AtHome& at_home : m->at_home) {
+      nn::Region unused = nn::Region::measuring();
+      orthogonalise(&counter_, &unused, at_home.rows, at_home.columns, at_home.parts, at_home.results);
+    }
+    sizes.orthogonalise.work.calls = counter_.calls();
+    sizes.orthogonalise.flops = counter_.flops();
+    sizes.orthogonalise.workspace = workspace(block, experts, m->most_at_home, workers);
+    return sizes;
   }
 
   /// As Executor::round_gradients. `head`: only the head's part of a tied table.
   Work round(int32_t block, bool head) { return {rounded(block, head, false), rounded(block, head, true)}; }
 
  private:
+  void orthogonalise(WorkCounter* counter, nn::Region* workspace, int64_t rows, int64_t columns,
+                     std::span<const optim::MatrixPiece> parts = {},
+                     std::span<const optim::MatrixPiece> results = {}) {
+    optim::Orthogonal call;
+    call.rows = rows, call.columns = columns;
+    call.type = optim::product_type(layout_.options().compute);
+    call.from = call.to = WorkCounter::fake_floats();
+    call.pieces = parts, call.copies = results;
+    optim::orthogonalise(call, counter->table(), workspace, counter->stream());
+  }
+
+  int64_t workspace(int32_t block, bool experts, int64_t at_home, int32_t workers) {
+    WorkCounter measure(counter_.table(), workers);
+    nn::Region region = nn::Region::measuring();
+    region.take(at_home * static_cast<int64_t>(sizeof(ExactSum)));
+    for (const parallel::Matrix& m : layout_.matrices().all()) {
+      const nn::Parameter& p = model_.table().all()[static_cast<size_t>(m.parameter)];
+      if (p.block == block && p.cut.experts == experts) orthogonalise(&measure, &region, m.rows, m.columns);
+    }
+    return region.high();
+  }
+
   static void* fake() { return WorkCounter::fake(); }
+
+  /// As Executor::update_matrices.
+  void update_matrix(const parallel::BlockMatrices::Part& part) {
+    const GroupLayout& group = layout_.group(part.group);
+    optim::Optimizer::MatrixUpdate update;
+    update.weights = WorkCounter::fake_floats(), update.n = part.n;
+    if (group.has_master && !is_int_block(group.type)) update.copy = fake();
+    optimizer_.update_matrix(part.parameter, update, nullptr, counter_.table(), counter_.stream());
+  }
 
   template <typename Count>
   WorkList of_groups(int32_t block, Count count) {
@@ -98,12 +159,15 @@ class StateWork {
 }  // namespace
 
 void add_state_work(plan::Sizes* sizes, const nn::Model& model, const config::ResolvedConfig& config,
-                    const parallel::ShardLayout& layout, const kernels::KernelTable& kernels) {
+                    const parallel::ShardLayout& layout, const kernels::KernelTable& kernels,
+                    int32_t workers) {
   StateWork work(model, config, layout, kernels);
   for (int32_t b = 0; b < layout.blocks(); ++b) {
     plan::BlockState& state = sizes->state[static_cast<size_t>(b)];
     state.norm.calls = work.norm(b);
     state.update.calls = work.update(b);
+    for (const bool experts : {false, true})
+      state.matrices[experts ? 1 : 0] = work.matrices(b, experts, workers);
     if (layout.rounds_gradients()) state.round = work.round(b, false);
   }
   if (layout.rounds_gradients()) sizes->round_head = work.round(0, true);

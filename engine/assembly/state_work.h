@@ -9,8 +9,9 @@
 
 namespace hawser::train {
 
-/// Fills the work of every block. `kernels`: those of the device.
+/// Fills the work of every block, and the sizes of what it needs. `kernels`, `workers`: those of the device.
 void add_state_work(plan::Sizes* sizes, const nn::Model& model, const config::ResolvedConfig& config,
-                    const parallel::ShardLayout& layout, const kernels::KernelTable& kernels);
+                    const parallel::ShardLayout& layout, const kernels::KernelTable& kernels,
+                    int32_t workers);
 
 }  // namespace hawser::train

@@ -55,6 +55,7 @@ std::span<const Derivation> derivations();
 std::span<const Check> model_checks();
 std::span<const Check> moe_checks();
 std::span<const Check> training_checks();
+std::span<const Check> optimizer_checks();
 std::span<const Check> parallel_checks();
 std::span<const Check> pipeline_checks();
 std::span<const Check> memory_checks();
@@ -62,6 +63,9 @@ std::span<const Check> precision_checks();
 /// Returns the model chunks on each pipeline rank: 2 if the schedule prescribes two, else pipeline.chunks.
 int64_t chunks_of_rank(const Effective& c);
 std::span<const Dependence> dependences();
+
+/// True if the optimizer's section or one of its rules is of that kind.
+bool uses_optimizer(const Effective& c, std::string_view kind);
 
 /// Returns false if `pointer` depends on a field that now has another value, or that has no effect itself.
 bool has_effect(const Effective& config, std::string_view pointer);

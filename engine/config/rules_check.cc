@@ -61,6 +61,7 @@ void check_table(const Effective& c, std::span<const Check> checks, std::vector<
 
 /// True if the selector has `value`, the name of an enum item or an integer.
 bool says(const Effective& c, const char* selector, std::string_view value) {
+  if (std::string_view(selector) == "/optimizer/kind") return uses_optimizer(c, value);
   const Value* found = c.find(selector);
   if (found != nullptr && found->kind == Value::Kind::kInt) return fmt::format("{}", found->integer) == value;
   return c.is(selector, value);
@@ -213,6 +214,7 @@ std::vector<Problem> check_rules(const Effective& config, bool complete) {
   check_table(config, moe_checks(), &problems);
   check_table(config, batch_checks(), &problems);
   check_table(config, training_checks(), &problems);
+  check_table(config, optimizer_checks(), &problems);
   check_table(config, parallel_checks(), &problems);
   check_table(config, pipeline_checks(), &problems);
   check_table(config, memory_checks(), &problems);

@@ -86,6 +86,24 @@ constexpr Check kTrainingChecks[] = {
      "train.patience counts validations, and there are none: train.eval_every is 0",
      "give train.eval_every, or leave patience out"},
 
+    {"/guard/outlier",
+     {"/guard/outlier"},
+     [](const Effective& c) {
+       return c.is("/guard/outlier", "rewind") &&
+              (!c.has("/checkpoint/path") || c.text("/checkpoint/path").empty());
+     },
+     "outlier \"rewind\" goes back to a checkpoint of the run, but checkpoint.path is not set",
+     "set checkpoint.path, or use \"skip\""},
+    {"/guard/outlier",
+     {"/guard/outlier", "/checkpoint/every", "/checkpoint/every_seconds"},
+     [](const Effective& c) {
+       return c.is("/guard/outlier", "rewind") && c.integer("/checkpoint/every") == 0 &&
+              c.number("/checkpoint/every_seconds") == 0;
+     },
+     "outlier \"rewind\" goes back to a checkpoint of the run, but checkpoint.every and "
+     "checkpoint.every_seconds are 0",
+     "set checkpoint.every, or use \"skip\""},
+
     {"/batch/micro_batch",
      {"/objective/kind", "/batch/micro_batch"},
      [](const Effective& c) {  // a score model needs pairs only for training (Trainer::create)
@@ -211,14 +229,17 @@ std::vector<Dependence> training_dependences() {
       {"/objective/sft_weight", "/objective/kind", {"dpo_sft"}},
       {"/objective/label_smoothing", "/objective/kind", {"dpo", "dpo_sft"}},
       {"/objective/reference", "/objective/kind", {"dpo", "ipo", "hinge", "dpo_sft"}},
-      {"/optimizer/beta1", "/optimizer/kind", {"adamw", "lion"}},
-      {"/optimizer/beta2", "/optimizer/kind", {"adamw", "lion"}},
-      {"/optimizer/eps", "/optimizer/kind", {"adamw"}},
+      {"/optimizer/beta1", "/optimizer/kind", {"adamw", "lion", "muon"}},
+      {"/optimizer/beta2", "/optimizer/kind", {"adamw", "lion", "muon"}},
+      {"/optimizer/eps", "/optimizer/kind", {"adamw", "muon"}},
       {"/optimizer/momentum", "/optimizer/kind", {"sgd"}},
       {"/optimizer/nesterov", "/optimizer/kind", {"sgd"}},
+      {"/optimizer/muon_momentum", "/optimizer/kind", {"muon"}},
+      {"/optimizer/muon_scale", "/optimizer/kind", {"muon"}},
       {"/schedule/stable_steps", "/schedule/kind", {"wsd"}},
       {"/schedule/decay_shape", "/schedule/kind", {"wsd"}},
-      {"/guard/outlier_z", "/guard/outlier", {"skip"}},
+      {"/guard/outlier_z", "/guard/outlier", {"skip", "rewind"}},
+      {"/guard/max_rewinds", "/guard/outlier", {"rewind"}},
       {"/loss_scale/initial", "/precision", {"fp16"}},
       {"/loss_scale/growth_every", "/precision", {"fp16"}},
       {"/loss_scale/backoff", "/precision", {"fp16"}},

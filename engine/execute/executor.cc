@@ -12,9 +12,7 @@ using plan::Op, plan::Operand;
 
 /// From the second run of a shape on, segments are launched as captured graphs.
 void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
-  slots_->begin(plan, begin);
-  host_->begin(plan);
-  transfers_.begin(plan, begin);
+  const bool lacks_fetched = this->begin(plan, begin);
   recording_ = trace_ && trace_->is_of(plan) ? trace_ : nullptr;
   KernelProfile* const profile = recording_ ? recording_->profile() : nullptr;
   device::Device& device = s_.memory.link->device();
@@ -27,6 +25,7 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
       fixed ? graphs_.range(plan, begin, end, {run->batch, run->seq, run->training, run->weights}) : nullptr;
   // Clean up on failure: no slot may stay live and no transfer in flight.
   try {
+    if (lacks_fetched) fetch_again(plan);
     const bool in_graphs = captures(plan, range, run);
     auto segment = in_graphs ? range->segments.begin() : decltype(range->segments.begin()){};
     for (size_t i = begin; i < end;) {
@@ -41,8 +40,8 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
       }
     }
     if (recording_) recording_->drains();
-    wait_for(plan, transfers_.started());
-    finish();
+    const bool at_border = run->update_follows && end == plan.commit;
+    finish(plan, at_border ? transfers_.awaited_at_border() : transfers_.started());
   } catch (const AgreedError&) {
     give_up(plan);
     throw;
@@ -56,6 +55,7 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
     give_up(plan);
     throw error;
   }
+  if (end == plan.commit && plan.has_crossing()) fetched_of_ = &plan;
   if (recording_) recording_->end_half(end);
   if (range != nullptr) range->has_run = true;
 }
@@ -76,9 +76,10 @@ bool Executor::captures(const plan::Plan& plan, StepGraphs::CapturedRange* range
   return false;
 }
 
-/// The host waits for the last transfer and the last exchange between devices.
-void Executor::finish() {
-  transfers_.finish();
+/// The host waits for these transfers and the last exchange between devices.
+void Executor::finish(const plan::Plan& plan, const plan::LaneMarks& transfers) {
+  wait_for(plan, transfers);
+  transfers_.finish(transfers);
   if (s_.communication.devices != nullptr) s_.communication.devices->wait();
   if (s_.communication.overlap.peers != nullptr) s_.communication.overlap.peers->wait();
 }
@@ -150,11 +151,7 @@ void Executor::wait_for(const plan::Plan& plan, const plan::LaneMarks& transfers
 
 void Executor::give_up(const plan::Plan& plan) {
   slots_->release_all(plan, transfers_.done());
-  try {
-    transfers_.finish();
-  } catch (...) {  // the transfers are over either way; the first error counts
-    transfers_.forget();
-  }
+  end_transfers();  // the first error counts
   if (s_.communication.overlap.wire != nullptr) s_.communication.overlap.wire->settle();
   if (s_.communication.devices != nullptr) s_.communication.devices->drain();
   if (s_.communication.overlap.peers != nullptr) s_.communication.overlap.peers->drain();
@@ -181,10 +178,12 @@ void Executor::conclude(const plan::Plan& plan, const plan::Instruction& n, Run*
 
 /// Submits the device's work for an instruction of the compute lane.
 void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
-  const plan::Instruction& n = plan.instructions[index];
   clear_gaps(plan, index);
   nn::Region workspace;
-  const nn::Context ctx = context(plan, n, *run, &workspace);
+  submit(plan, plan.instructions[index], context(plan, plan.instructions[index], *run, &workspace), run);
+}
+
+void Executor::submit(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx, Run* run) {
   switch (n.op) {
     case Op::kLoadMicroBatch:
       return host_->load(n.micro_batch, at(plan, n[Operand::kBatch]), run);
@@ -213,6 +212,8 @@ void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
     case Op::kAddGrad:
     case Op::kRoundGrad:
     case Op::kRoundHeadGrad:
+    case Op::kMomentum:
+    case Op::kOrthogonalise:
     case Op::kOptimizerStep:
     case Op::kBalance:
       return change_state(plan, n);
@@ -225,6 +226,8 @@ void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
     case Op::kReduceGrad:
     case Op::kReduceReplicas:
     case Op::kGatherGrad:
+    case Op::kGatherMatrix:
+    case Op::kScatterMatrix:
     case Op::kUnshard:
     case Op::kSendF:
     case Op::kRecvF:
@@ -288,6 +291,8 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
 void Executor::change_state(const plan::Plan& plan, const plan::Instruction& n) {
   if (n.op == Op::kAddGrad) return add_gradients(plan, n);
   if (n.op == Op::kRoundGrad || n.op == Op::kRoundHeadGrad) return round_gradients(plan, n);
+  if (n.op == Op::kMomentum) return add_momentum(plan, n);
+  if (n.op == Op::kOrthogonalise) return orthogonalise(plan, n);
   if (n.op == Op::kOptimizerStep) optimizer_step(plan, n);
   balance(plan, n);
 }
@@ -307,6 +312,7 @@ void Executor::optimizer_step(const plan::Plan& plan, const plan::Instruction& n
   Stream& stream = n.on_host() ? *s_.host.stream : *stream_;
   const kernels::OptimizerScalars* const scalars =
       &(n.on_host() ? host_->host_scalars() : host_->scalars())->optimizer;
+  update_matrices(plan, n);
   for (const int32_t g : s_.memory.layout->groups_of(n.block)) {
     const parallel::GroupLayout& group = s_.memory.layout->group(g);
     if (!group.trainable) continue;

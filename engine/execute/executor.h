@@ -102,9 +102,16 @@ class Executor {
   /// All plans that run here share the persistent slots of `plan`.
   Executor(Setup setup, const plan::Plan& plan);
 
-  /// Runs instructions [begin, end) and waits for every transfer. Allocates nothing. After an exception no
-  /// transfer is in flight and no slot is live.
+  /// Runs instructions [begin, end) and waits for every transfer, except those that cross the border if
+  /// run->update_follows. Allocates nothing. After an exception no transfer is in flight and no slot is live.
+  ///
+  /// State that the gradient phase has fetched for the update phase stays in the arena until another run
+  /// begins. If the state was dropped, the update phase fetches it again.
   void run(const plan::Plan& plan, size_t begin, size_t end, Run* run);
+  /// Drops what the gradient phase has fetched for the update phase, if there is anything: waits for the
+  /// transfers, whose errors no longer count, and ends the slots. Call when the step is discarded, and before
+  /// state changes where it was fetched from.
+  void drop_fetched();
 
   /// Passes the matrix products and attention of the plan to a kernel table that only prepares them
   /// (rehearsal.h). Uses no host data and no transfers, and leaves garbage in the arena. batch, seq, training
@@ -144,8 +151,12 @@ class Executor {
   bool captures(const plan::Plan& plan, StepGraphs::CapturedRange* range, Run* run);
   void run_segment(const plan::Plan& plan, StepGraphs::Segment* segment, Run* run);
   void execute(const plan::Plan& plan, size_t index, Run* run);
+  void submit(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx, Run* run);
   void conclude(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
-  void finish();
+  bool begin(const plan::Plan& plan, size_t first);
+  void fetch_again(const plan::Plan& plan);
+  void end_transfers();
+  void finish(const plan::Plan& plan, const plan::LaneMarks& transfers);
   void wait_for(const plan::Plan& plan, const plan::LaneMarks& transfers);
   void give_up(const plan::Plan& plan);
   void clear_gaps(const plan::Plan& plan, size_t index);
@@ -169,6 +180,9 @@ class Executor {
   void add_sums(const plan::Plan& plan, const plan::Instruction& instruction);
   void add_squares(const plan::Plan& plan, const plan::Instruction& instruction);
   void optimizer_step(const plan::Plan& plan, const plan::Instruction& instruction);
+  void add_momentum(const plan::Plan& plan, const plan::Instruction& instruction);
+  void orthogonalise(const plan::Plan& plan, const plan::Instruction& instruction);
+  void update_matrices(const plan::Plan& plan, const plan::Instruction& instruction);
   void balance(const plan::Plan& plan, const plan::Instruction& instruction);
   void round_gradients(const plan::Plan& plan, const plan::Instruction& instruction);
   int64_t reduced(const plan::Plan& plan, plan::SlotId slot, int32_t group) const;
@@ -219,6 +233,8 @@ class Executor {
   std::optional<SlotLedger> slots_;
   std::optional<HostExchange> host_;
   TransfersInFlight transfers_;
+  // the plan whose gradient phase has fetched state that is now in the arena; null if there is none
+  const plan::Plan* fetched_of_ = nullptr;
   StepGraphs graphs_;
   StepTrace* trace_ = nullptr;
   StepTrace* recording_ = nullptr;  // the trace, while its plan runs

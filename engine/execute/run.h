@@ -14,10 +14,13 @@ struct Run {
   /// columns (BatchSource::columns).
   int64_t batch = 0, seq = 0;
   bool training = false;
-  bool documents = false;           ///< rows have several documents, so kv_begin is used
-  bool weights = false;             ///< targets have weights
-  bool mean_loss = true;            ///< training: gradients are divided by the number of unmasked targets
-  double loss_scale = 1;            ///< training: factor of all gradients, but not of losses and norms
+  bool documents = false;  ///< rows have several documents, so kv_begin is used
+  bool weights = false;    ///< targets have weights
+  bool mean_loss = true;   ///< training: gradients are divided by the number of unmasked targets
+  double loss_scale = 1;   ///< training: factor of all gradients, but not of losses and norms
+  /// Training: the update phase follows the gradient phase at once, so that transfers which cross the border
+  /// (Plan::crosses) may still run when the gradient phase ends.
+  bool update_follows = false;
   bool cancelled = false;           ///< training: in: this process must stop; out: some process must
   float* logits = nullptr;          ///< destination of kLogits; in generation only the last row
   bool wants_token_losses = false;  ///< evaluation: some rank wants each target's loss

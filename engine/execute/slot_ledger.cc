@@ -45,7 +45,7 @@ SlotLedger::SlotLedger(device::Arena* arena, bool poisons, const plan::Plan& pla
 
 void SlotLedger::begin(const plan::Plan& plan, size_t first) {
   draining_.reserve(plan.slots.size());
-  done_ = plan::LaneMarks(static_cast<int32_t>(first) - 1);
+  done_ = plan.over_before(first);
   acquired_ = released_ = static_cast<int32_t>(first) - 1;
 }
 

@@ -24,7 +24,8 @@ class SlotLedger {
   /// For tests and proofs; works only if the host accesses the arena in place.
   void fill_new_slots() { fills_ = poisons_; }
 
-  /// Call before a run from instruction `first` on. The calls below allocate nothing, until the next begin.
+  /// Call before a run from instruction `first` on. Slots that were opened in the gradient phase for the
+  /// update phase stay live. The calls below allocate nothing, until the next begin.
   void begin(const plan::Plan& plan, size_t first);
   /// Marks the slots whose lifetime begins with the instruction.
   void acquire(const plan::Plan& plan, size_t index);
@@ -32,7 +33,7 @@ class SlotLedger {
   void release(const plan::Plan& plan, size_t index, const plan::LaneMarks& done);
   /// Ends draining slots whose transfers have completed.
   void drain(const plan::Plan& plan, const plan::LaneMarks& done);
-  /// Ends all live slots at the end of a run.
+  /// Ends all live slots that are not persistent.
   void release_all(const plan::Plan& plan, const plan::LaneMarks& done);
 
   /// Return the end of the highest slot that was ever live, and the most live bytes by category. Both equal

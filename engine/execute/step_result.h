@@ -13,7 +13,8 @@ enum class Outcome : int32_t {
   kSkippedOutlier = 2,
   kDiscarded = 3,
   kPending = 4,
-  kSkippedOverflow = 5
+  kSkippedOverflow = 5,
+  kRewound = 6
 };
 
 struct StepResult {

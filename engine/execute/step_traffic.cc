@@ -5,9 +5,13 @@
 namespace hawser::train {
 
 StepTraffic::StepTraffic(const parallel::DataParallelGroups& groups)
-    : groups_{groups.dp.get(),       groups.shard.get(),   groups.replica.get(), groups.secondary.get(),
-              groups.tp_sums.get(),  groups.kv_sums.get(), groups.cp.get(),      groups.tp.get(),
-              groups.cp_hosts.get(), groups.ep.get(),      groups.edp.get(),     groups.edp_replica.get()} {
+    : groups_{groups.dp.get(),       groups.shard.get(),
+              groups.replica.get(),  groups.secondary.get(),
+              groups.tp_sums.get(),  groups.kv_sums.get(),
+              groups.cp.get(),       groups.tp.get(),
+              groups.cp_hosts.get(), groups.ep.get(),
+              groups.edp.get(),      groups.edp_replica.get(),
+              groups.matrices.get(), groups.expert_matrices.get()} {
   for (size_t lane = 0; lane < plan::kLanes; ++lane)
     groups_[kGroups - plan::kLanes + lane] = groups.stages[lane].get();
 }

@@ -13,9 +13,9 @@ namespace hawser::train {
 
 class StepTraffic {
  public:
-  static constexpr size_t kGroups = 12 + plan::kLanes;
-  /// Totals of the groups dp, shard, replica, secondary, tp_sums, kv_sums, cp, tp, cp_hosts, ep, edp and
-  /// edp_replica, then of messages between stages by lane.
+  static constexpr size_t kGroups = 14 + plan::kLanes;
+  /// Totals of the groups dp, shard, replica, secondary, tp_sums, kv_sums, cp, tp, cp_hosts, ep, edp,
+  /// edp_replica, matrices and expert_matrices, then of messages between stages by lane.
   using Totals = std::array<comm::Traffic, kGroups>;
 
   /// `groups` must outlive this.

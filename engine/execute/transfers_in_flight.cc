@@ -10,9 +10,12 @@ namespace hawser::train {
 using parallel::OffloadStore;
 using plan::Lane;
 
-void TransfersInFlight::begin(const plan::Plan& plan, size_t first) {
+void TransfersInFlight::begin(const plan::Plan& plan, size_t first, bool continues) {
   works_.resize(std::max(works_.size(), plan.instructions.size()));
-  first_ = done_ = started_ = host_done_ = plan::LaneMarks(static_cast<int32_t>(first) - 1);
+  first_ = done_ = host_done_ = plan.over_before(first);
+  if (!continues) started_ = first_;
+  started_.raise_to(first_);
+  awaited_at_border_ = first_;
 }
 
 /// A transfer that sends nothing ends at once, but earlier transfers of its lane may still be running. A wait
@@ -24,6 +27,7 @@ comm::Work TransfersInFlight::start(const plan::Plan& plan, size_t index) {
   if (!moves && work.ticket == 0 && started_[n.lane] > first_[n.lane])
     work = works_[static_cast<size_t>(started_[n.lane])];
   started_[n.lane] = static_cast<int32_t>(index);
+  if (!plan.crosses(index)) awaited_at_border_[n.lane] = static_cast<int32_t>(index);
   return works_[index] = work;
 }
 
@@ -72,7 +76,7 @@ void TransfersInFlight::await_on_host(const plan::LaneMarks& transfers) {
 }
 
 /// Failures reach the host here at the latest. Every lane is awaited, because each uses memory of this rank.
-void TransfersInFlight::finish() {
+void TransfersInFlight::finish(const plan::LaneMarks& these) {
   std::exception_ptr failure;
   const auto unless_failed = [&](const auto& fn) {
     try {
@@ -81,11 +85,13 @@ void TransfersInFlight::finish() {
       if (!failure) failure = std::current_exception();
     }
   };
-  unless_failed([&] { follow(started_); });
+  unless_failed([&] { follow(these); });
   for (size_t l = 0; l < plan::kLanes; ++l) {
     const auto lane = static_cast<Lane>(l);
-    if (started_[lane] <= first_[lane]) continue;
-    unless_failed([&] { wait(lane, works_[static_cast<size_t>(started_[lane])]); });
+    if (these[lane] > first_[lane])
+      unless_failed([&] { wait(lane, works_[static_cast<size_t>(these[lane])]); });
+    else if (started_[lane] > first_[lane])
+      unless_failed([&] { outside_.store(lane)->throw_failure(); });
   }
   if (failure) std::rethrow_exception(failure);
 }

@@ -250,6 +250,15 @@ KernelWork work_of(const kernels::LatentKeysBackward& k) {
               k.s.rows * (k.s.heads * (2 * k.s.up_head() + k.s.shared) + k.s.shared) * dtype_bytes(k.s.type));
 }
 KernelWork work_of(const kernels::AdamWBf16& a) { return work(Kernel::kAdamWBf16, DType::kBf16, 14 * a.n); }
+KernelWork work_of(const kernels::MuonMomentum& m) {
+  return work(Kernel::kMuonMomentum, DType::kF32, m.n * 16);
+}
+KernelWork work_of(const kernels::Axpby& a) {
+  return work(Kernel::kAxpby, a.type, a.n * (4 + dtype_bytes(a.type) * (a.y != nullptr ? 2 : 1)));
+}
+KernelWork work_of(const kernels::MuonUpdate& m) {
+  return work(Kernel::kMuonUpdate, DType::kF32, m.n * (m.copy != nullptr ? 14 : 12));
+}
 KernelWork work_of(const kernels::LionBf16& l) { return work(Kernel::kLionBf16, DType::kBf16, l.n * 10); }
 KernelWork work_of(const kernels::SgdBf16& s) {
   return work(Kernel::kSgdBf16, DType::kBf16, s.n * (s.buf != nullptr ? 10 : 6));

@@ -81,9 +81,9 @@ class LatentAttention final : private KeySource {
   SavedRows saved_rows(const Context& ctx, int64_t width) const {
     return {ctx.compress.qkv, ctx.rows(), width};
   }
-  /// Return the arrays that forward fills (full) and that backward reads (decode). They are in the workspace
-  /// if they are saved as records.
-  /// Returns `saved` with its arrays as `move` gives them: SavedRows::full or SavedRows::decode.
+  /// Returns `saved` with its arrays as `move` gives them: SavedRows::full gives those that forward fills,
+  /// SavedRows::decode those that backward reads. They are in the workspace if they are saved as
+  /// records.
   using Move = void* (SavedRows::*)(const Context&, void*) const;
   LatentSaved moved(const Context& ctx, const LatentSaved& saved, Move move) const;
   bool in_ring(const Context& ctx) const {

@@ -242,6 +242,11 @@ bool is_linear(const Parameter& p) {
          p.name.starts_with("blocks.") && !p.adapter;
 }
 
+bool is_block_matrix(const Parameter& p) {
+  return p.name.starts_with("blocks.") && has_matrices(p) && p.read != Read::kLookup &&
+         p.read != Read::kExact;
+}
+
 bool has_whole_records(const Parameter& p) {
   if (p.room == p.size) return true;
   if (p.cut.dim == 0) return p.room % kNf4Block == 0;
@@ -258,6 +263,13 @@ namespace {
 
 /// Which parameters a rule names.
 enum class Named { kNothing, kFrozen, kTrained };
+
+[[noreturn]] void fail_vector(size_t i, const std::string& pattern, const Parameter& p) {
+  fail(Code::kConfigInvalid,
+       "/optimizer/rules/{}: \"{}\" matches {}, which is a vector, but its kind updates whole matrices: name "
+       "weights of two or more rows, such as \"*.weight\" after a rule for \"*norm*\", or leave kind out",
+       i, pattern, p.name);
+}
 
 [[noreturn]] void fail_rule(size_t i, const std::string& pattern, Named named) {
   if (named == Named::kFrozen)
@@ -292,7 +304,10 @@ ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual, const 
       for (size_t i = 0; i < named.size(); ++i) {
         if (!is_named_by(d.parameter, parts.rules[i].of)) continue;
         named[i] = std::max(named[i], d.parameter.trainable ? Named::kTrained : Named::kFrozen);
-        if (d.parameter.trainable && d.parameter.rule < 0) d.parameter.rule = static_cast<int32_t>(i);
+        if (!d.parameter.trainable || d.parameter.rule >= 0) continue;
+        d.parameter.rule = static_cast<int32_t>(i);
+        if (parts.rules[i].only_matrices && !has_matrices(d.parameter))
+          fail_vector(i, parts.rules[i].of, d.parameter);
       }
       if (m.adapter.nf4 && d.parameter.in_base() && is_linear(d.parameter)) d.parameter.read = Read::kNf4;
       if (m.int8_linears && is_linear(d.parameter)) d.parameter.read = Read::kInt8;

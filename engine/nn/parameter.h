@@ -139,20 +139,33 @@ struct ParameterGroup {
   int64_t shares = 1;    ///< TensorSplit::shares of its parameters
   GradientCoverage covers = GradientCoverage::kAll;
   bool experts = false;   ///< TensorSplit::experts
-  int32_t optimizer = 0;  ///< TrainedParts::Rule::optimizer; 0 if it is frozen
+  int32_t optimizer = 0;  ///< one of TrainedParts::Optimizers; 0 if it is frozen
 };
+
+/// True for a weight of a block that products multiply: an optimizer of matrices takes it by default. Norms,
+/// biases, magnitudes, routers, tables and the head are others.
+bool is_block_matrix(const Parameter& parameter);
+/// True for one matrix, or several of the same shape (experts), of two or more rows.
+inline bool has_matrices(const Parameter& p) {
+  return p.shape.size() >= 2 && p.shape[p.shape.size() - 2] > 1;
+}
 
 /// Which parameters are trained, and by which optimizer. Patterns (with * and ?) match names of parameters.
 struct TrainedParts {
-  /// `optimizer` is an optim::OptimizerKind as a number. Parameters of different kinds have different
-  /// parameter groups, because the kinds keep different arrays.
+  /// optim::OptimizerKind as numbers. Parameters of different kinds have different parameter groups, because
+  /// the kinds keep different arrays.
+  struct Optimizers {
+    int32_t matrices = 0;  ///< of weights for which is_block_matrix is true
+    int32_t others = 0;
+  };
   struct Rule {
     std::string of;
-    int32_t optimizer = 0;
+    Optimizers optimizers;
+    bool only_matrices = false;  ///< its optimizer has no meaning for a vector
   };
   std::vector<std::string> frozen;  ///< parameters that are not trained
   std::vector<Rule> rules;          ///< the first rule that names a parameter applies
-  int32_t optimizer = 0;            ///< of parameters that no rule names
+  Optimizers optimizers;            ///< of parameters that no rule names
 
   TrainedParts() = default;
   TrainedParts(std::vector<std::string> not_trained) : frozen(std::move(not_trained)) {}

@@ -15,7 +15,9 @@ int64_t ParameterTable::zero_rows(const Parameter& p) const {
 
 int32_t ParameterTable::optimizer_of(const Parameter& p) const {
   if (!p.trainable) return 0;
-  return p.rule < 0 ? parts_.optimizer : parts_.rules[static_cast<size_t>(p.rule)].optimizer;
+  const TrainedParts::Optimizers& optimizers =
+      p.rule < 0 ? parts_.optimizers : parts_.rules[static_cast<size_t>(p.rule)].optimizers;
+  return is_block_matrix(p) ? optimizers.matrices : optimizers.others;
 }
 
 /// Parameters that are computed as one matrix product are next to each other in one parameter group.

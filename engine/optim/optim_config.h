@@ -12,7 +12,10 @@
 
 namespace hawser::optim {
 
-enum class OptimizerKind { kAdamW, kSgd, kLion };
+enum class OptimizerKind { kAdamW, kSgd, kLion, kMuon };
+/// The factor on the update of a matrix [r, c] by Muon: 0.2 sqrt(max(r, c)), with which an update is as large
+/// as one of AdamW, or sqrt(max(1, r / c)).
+enum class MuonScale { kMatchAdamW, kSpectral };
 /// Settings of some parameters. Members that are not set have the values of the section.
 struct OptimizerRule {
   std::string of;  ///< pattern (* and ?) for names of parameters
@@ -34,6 +37,8 @@ struct OptimizerConfig {
   double weight_decay = 0;
   double momentum = 0;
   bool nesterov = false;
+  double muon_momentum = 0;
+  MuonScale muon_scale = MuonScale::kMatchAdamW;
   double clip_norm = 0;              ///< 0: no clipping
   std::vector<std::string> frozen;   ///< patterns (* and ?) for names of parameters that are not trained
   std::vector<OptimizerRule> rules;  ///< the first rule that names a parameter applies
@@ -47,6 +52,8 @@ void each_key(OptimizerConfig& o, auto&& visit) {
   visit("weight_decay", o.weight_decay);
   visit("momentum", o.momentum);
   visit("nesterov", o.nesterov);
+  visit("muon_momentum", o.muon_momentum);
+  visit("muon_scale", o.muon_scale);
   visit("clip_norm", o.clip_norm);
   visit("frozen", o.frozen);
   visit("rules", o.rules);
@@ -71,18 +78,20 @@ void each_key(ScheduleConfig& s, auto&& visit) {
   visit("decay_shape", s.decay_shape);
 }
 
-enum class OutlierPolicy { kKeep, kSkip };
+enum class OutlierPolicy { kKeep, kSkip, kRewind };
 struct GuardConfig {
   bool skip_non_finite = false;
   OutlierPolicy outlier = OutlierPolicy::kKeep;
   double outlier_z = 0;               ///< limit of Window::robust_z, for loss and gradient norm
   int64_t max_consecutive_skips = 0;  ///< training stops with HWS_NUMERIC after so many in a row
+  int64_t max_rewinds = 0;            ///< to one checkpoint; training stops with HWS_NUMERIC after more
 };
 void each_key(GuardConfig& g, auto&& visit) {
   visit("skip_non_finite", g.skip_non_finite);
   visit("outlier", g.outlier);
   visit("outlier_z", g.outlier_z);
   visit("max_consecutive_skips", g.max_consecutive_skips);
+  visit("max_rewinds", g.max_rewinds);
 }
 
 struct LossScaleConfig {

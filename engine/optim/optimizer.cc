@@ -6,6 +6,7 @@
 
 #include "engine/base/error.h"
 #include "engine/nn/initial_values.h"
+#include "engine/optim/muon.h"
 
 namespace hawser::optim {
 
@@ -27,6 +28,8 @@ const UpdateRule& rule_of(OptimizerKind kind) {
       return kSgd;
     case OptimizerKind::kLion:
       return kLion;
+    case OptimizerKind::kMuon:
+      return kMuon;
   }
   fail(Code::kInternal, "no optimizer {}", static_cast<int>(kind));
 }
@@ -40,9 +43,16 @@ StatesByKind states_by_kind(const OptimizerConfig& config, DType state) {
 
 nn::TrainedParts trained_parts(const OptimizerConfig& config) {
   nn::TrainedParts parts(config.frozen);
-  parts.optimizer = static_cast<int32_t>(config.kind);
+  const auto all = [](OptimizerKind kind) {
+    return nn::TrainedParts::Optimizers{static_cast<int32_t>(kind), static_cast<int32_t>(kind)};
+  };
+  parts.optimizers = all(config.kind);
+  // The section's Muon is for the matrices of blocks; all other parameters are AdamW's.
+  if (config.kind == OptimizerKind::kMuon)
+    parts.optimizers.others = static_cast<int32_t>(OptimizerKind::kAdamW);
   for (const OptimizerRule& rule : config.rules)
-    parts.rules.push_back({rule.of, static_cast<int32_t>(rule.kind.value_or(config.kind))});
+    parts.rules.push_back({rule.of, rule.kind ? all(*rule.kind) : parts.optimizers,
+                           rule.kind && *rule.kind == OptimizerKind::kMuon});
   return parts;
 }
 
@@ -53,6 +63,7 @@ Optimizer::Optimizer(const nn::ParameterTable& table, const OptimizerConfig& con
   for (const nn::Parameter& p : table.all()) {
     std::vector<Range>& ranges = ranges_[static_cast<size_t>(p.group)];
     Range range = settings_of(p);
+    matrices_.push_back({static_cast<float>(muon_scale(config, p)), range.decay, range.rate});
     if (state != DType::kF32) {
       number_elements(&range, p, seed, share ? share(p) : whole(p));
       ranges.push_back(range);
@@ -92,6 +103,7 @@ void Optimizer::step(int32_t group, const OptimizerRun& run, const kernels::Opti
                      const kernels::KernelTable& kernels, Stream& stream) const {
   const OptimizerKind kind = kinds_[static_cast<size_t>(group)];
   const UpdateRule& rule = rule_of(kind);
+  if (rule.update == nullptr) return;  // matrix by matrix: update_matrix
   const auto update = state_ == DType::kF32 ? rule.update : rule.update_bf16;
   for (const Range& r : ranges_[static_cast<size_t>(group)]) {
     if (std::max(r.begin, run.begin) >= std::min(r.end, run.end)) continue;
@@ -99,6 +111,21 @@ void Optimizer::step(int32_t group, const OptimizerRun& run, const kernels::Opti
     now.scalars = scalars;
     update(config_, now, kernels, stream);
   }
+}
+
+void Optimizer::add_momentum(float* m, float* u, const float* gradients, int64_t n,
+                             const kernels::OptimizerScalars* scalars, const kernels::KernelTable& kernels,
+                             Stream& stream) const {
+  kernels.muon_momentum({m, u, gradients, scalars, n, static_cast<float>(config_.muon_momentum)}, stream);
+}
+
+void Optimizer::update_matrix(int32_t parameter, const MatrixUpdate& update,
+                              const kernels::OptimizerScalars* scalars, const kernels::KernelTable& kernels,
+                              Stream& stream) const {
+  const MatrixSettings& s = matrices_[static_cast<size_t>(parameter)];
+  kernels.muon_update({update.weights, update.copy, update.direction, scalars, update.n, s.scale, s.decay,
+                       update.copy_type, s.rate},
+                      stream);
 }
 
 /// Elements are numbered within the full parameter, so that stochastic rounding does not depend on segments,

@@ -42,7 +42,27 @@ class Optimizer {
   void step(int32_t group, const OptimizerRun& run, const kernels::OptimizerScalars* scalars,
             const kernels::KernelTable& kernels, Stream& stream) const;
 
+  /// Muon, for elements of parameters whose group takes matrices (takes_matrices). First the momentum of n
+  /// elements: u is what is to be made orthogonal.
+  void add_momentum(float* m, float* u, const float* gradients, int64_t n,
+                    const kernels::OptimizerScalars* scalars, const kernels::KernelTable& kernels,
+                    Stream& stream) const;
+  /// Then the step along the orthogonal direction, of n elements of parameter number `parameter` of the
+  /// table. All pointers refer to the first.
+  struct MatrixUpdate {
+    float* weights = nullptr;
+    void* copy = nullptr;  ///< null if there is none
+    const float* direction = nullptr;
+    int64_t n = 0;
+    DType copy_type = DType::kBf16;
+  };
+  void update_matrix(int32_t parameter, const MatrixUpdate& update, const kernels::OptimizerScalars* scalars,
+                     const kernels::KernelTable& kernels, Stream& stream) const;
+
  private:
+  struct MatrixSettings {
+    float scale, decay, rate;
+  };
   // In f32, adjacent parameters with the same settings form one range; the padding between them is zero and
   // stays zero. In bf16, a range is the share of one parameter.
   struct Range {
@@ -56,6 +76,7 @@ class Optimizer {
   UpdateCall call(const Range& range, const OptimizerRun& run, const StateTypes& kept) const;
   std::vector<std::vector<Range>> ranges_;  // indexed by group
   std::vector<OptimizerKind> kinds_;        // indexed by group
+  std::vector<MatrixSettings> matrices_;    // indexed by parameter
   OptimizerConfig config_;
   DType state_;
   StatesByKind states_;

@@ -29,7 +29,7 @@ double Window::robust_z(double value) const {
 Verdict StepGuard::judge(double loss, double grad_norm) const {
   if (config_.skip_non_finite && !(std::isfinite(loss) && std::isfinite(grad_norm)))
     return Verdict::kNonFinite;
-  if (config_.outlier == OutlierPolicy::kSkip &&
+  if (config_.outlier != OutlierPolicy::kKeep &&
       (losses_.robust_z(loss) > config_.outlier_z || norms_.robust_z(grad_norm) > config_.outlier_z))
     return Verdict::kOutlier;
   return Verdict::kAccept;

@@ -34,6 +34,7 @@ struct UpdateCall {
 
 struct UpdateRule {
   const char* name;  ///< of /optimizer/kind
+  /// Null functions: the optimizer updates whole matrices (muon.h).
   /// `state`: the data type of weights and gradients, f32 or bf16.
   StateTypes (*states)(const OptimizerConfig& config, DType state);
   /// All arrays are f32, except the copy. The kernels read *call.scalars when they run.
@@ -44,14 +45,19 @@ struct UpdateRule {
                       const kernels::KernelTable& kernels, Stream& stream);
 };
 
-inline constexpr size_t kOptimizerKinds = 3;
-extern const UpdateRule kAdamW, kSgd, kLion;
+inline constexpr size_t kOptimizerKinds = 4;
+extern const UpdateRule kAdamW, kSgd, kLion, kMuon;
 
 const UpdateRule& rule_of(OptimizerKind kind);
 
 /// The kind of optimizer that trains a group (nn::ParameterGroup::optimizer).
 inline OptimizerKind kind_of(const nn::ParameterGroup& group) {
   return static_cast<OptimizerKind>(group.optimizer);
+}
+
+/// True if the group's optimizer updates whole matrices.
+inline bool takes_matrices(const nn::ParameterGroup& group) {
+  return group.trainable && kind_of(group) == OptimizerKind::kMuon;
 }
 
 /// The arrays that each kind of optimizer keeps, in the order of OptimizerKind.

@@ -32,7 +32,8 @@ void add_gather(DType type, comm::GatherPiece piece, GroupCall* t) {
 comm::ProcessGroup* DataParallelGroups::of(TransferGroup group, plan::Lane lane) const {
   if (group == TransferGroup::kStage) return stages[static_cast<size_t>(lane)].get();
   const std::unique_ptr<comm::ProcessGroup>* const all[] = {
-      &shard, &replica, &secondary, &edp, &edp_replica, &tp_sums, &kv_sums, &tp, &cp, &ep, nullptr, &dp};
+      &shard, &replica, &secondary, &edp,      &edp_replica,     &tp_sums, &kv_sums,
+      &tp,    &cp,      &ep,        &matrices, &expert_matrices, nullptr,  &dp};
   static_assert(std::size(all) == kTransferGroups);
   return all[static_cast<size_t>(group)]->get();
 }
@@ -136,6 +137,7 @@ GroupCall BucketRuntime::prepare_message(const Plan& plan, const Instruction& n)
 GroupCall BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
   if (plan::is_message(n.op)) return prepare_message(plan, n);
   if (n.op == Op::kReduceTp || n.op == Op::kReduceKv) return prepare_model_sum(plan, n);
+  if (n.op == Op::kGatherMatrix || n.op == Op::kScatterMatrix) return prepare_matrices(plan, n);
   GroupCall t;
   t.group = groups_.of(transfer_group(plan, n), n.lane);
   t.members = layout_.parts(n.experts);
@@ -172,6 +174,34 @@ GroupCall BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
       prepare_unshard(plan, n, &t);
       return t;
   }
+}
+
+/// Prepares GATHER_MATRIX (parts of this rank's copy to their homes) or SCATTER_MATRIX (results to all
+/// copies).
+GroupCall BucketRuntime::prepare_matrices(const Plan& plan, const Instruction& n) const {
+  GroupCall t;
+  t.group = groups_.of(transfer_group(plan, n), n.lane);
+  const BlockMatrices* const m = layout_.matrices().of(n.block, n.experts);
+  t.members = m->ranks;
+  GroupCall::Exchange& e = t.exchange;
+  e.in = at(plan, n[Operand::kSent]), e.out = at(plan, n[Operand::kReceived]);
+  if (n.op == Op::kScatterMatrix) {
+    e.in_bytes = m->by_rank, e.out_bytes = m->by_home;
+    return t;
+  }
+  const auto of_copy = [&](const std::vector<int64_t>& bytes, std::vector<int64_t>* own) {
+    int64_t before = 0;
+    for (size_t r = 0; r < bytes.size(); ++r) {
+      const auto rank = static_cast<int64_t>(r);
+      const bool in_copy = rank >= m->first && rank < m->first + m->shards;
+      own->push_back(in_copy ? bytes[r] : 0);
+      if (rank < m->first) before += bytes[r];
+    }
+    return before;
+  };
+  e.in += of_copy(m->by_home, &e.in_bytes);
+  e.out += of_copy(m->by_rank, &e.out_bytes);
+  return t;
 }
 
 /// Returns this rank's weights of a group at stage 3.

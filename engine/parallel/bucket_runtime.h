@@ -25,6 +25,8 @@ struct DataParallelGroups {
   std::unique_ptr<comm::ProcessGroup> replica;           ///< ranks that hold the same shard
   std::unique_ptr<comm::ProcessGroup> edp, edp_replica;  ///< shard and replica for divided experts
   std::unique_ptr<comm::ProcessGroup> secondary;         ///< the secondary shard group of /zero/reshard_group
+  std::unique_ptr<comm::ProcessGroup> matrices;  ///< ranks that hold parts or copies of the same matrices
+  std::unique_ptr<comm::ProcessGroup> expert_matrices;  ///< the same for divided experts
   std::unique_ptr<comm::ProcessGroup> tp_sums;  ///< ranks that have parts of the same gradients: REDUCE_TP
   std::unique_ptr<comm::ProcessGroup> kv_sums;  ///< ranks with the same key/value heads: REDUCE_KV
   /// Groups of a pipeline, by lane: this rank and a neighbour; one of the two sends.
@@ -78,6 +80,7 @@ class BucketRuntime {
   GroupCall prepare_model_sum(const plan::Plan& plan, const plan::Instruction& instruction) const;
   void prepare_reductions(const plan::Plan& plan, const plan::Instruction& instruction, GroupCall* out) const;
   GroupCall prepare(const plan::Plan& plan, const plan::Instruction& instruction) const;
+  GroupCall prepare_matrices(const plan::Plan& plan, const plan::Instruction& instruction) const;
   GroupCall prepare_message(const plan::Plan& plan, const plan::Instruction& instruction) const;
   void prepare_unshard(const plan::Plan& plan, const plan::Instruction& instruction, GroupCall* out) const;
   template <class Use>

@@ -7,6 +7,7 @@
 
 #include "engine/parallel/context_parallel.h"
 #include "engine/parallel/data_parallel.h"
+#include "engine/parallel/early_fetches.h"
 #include "engine/parallel/host_update.h"
 #include "engine/parallel/offload.h"
 #include "engine/parallel/offload_activations.h"
@@ -237,6 +238,11 @@ class DataParallelism final : public Strategy {
                           const char* name) {
       if (!axes.empty()) wishes->push_back(wish(place, &to, axes, name, Over::kTransfers));
     };
+    const bool matrices = !place.layout.matrices().all().empty() && place.training;
+    if (matrices && s_.config.mesh.world() > s_.config.mesh.pp)
+      want(groups->matrices, StateLayout::data_axes(false), "matrices");
+    if (matrices && s_.config.mesh.ep > 1 && degree(layout.mesh(), StateLayout::data_axes(true)) > 1)
+      want(groups->expert_matrices, StateLayout::data_axes(true), "expert_matrices");
     const auto& scatter = layout.reduction().scatter;
     want(groups->shard, scatter, layout.state_sharded() ? "dp_shard" : "gradients");
     want(groups->replica, layout.reduction().across, "dp_replicate");
@@ -323,14 +329,17 @@ class ShardedWeights final : public Strategy {
   }
 };
 
-/// Comes last: where shards are gathered, it is the shards that are fetched.
+/// Must be the last pass: if shards are gathered, the shards are fetched, and only after all other passes are
+/// the first FETCHes of the update phase known.
 class OffloadedWeights final : public Strategy {
  public:
   explicit OffloadedWeights(const Settings& s) : config_(s.config.offload) {}
 
-  void pass(plan::Plan* plan, const ShardLayout&, const DataParallelStrategy&, Purpose) const override {
+  void pass(plan::Plan* plan, const ShardLayout&, const DataParallelStrategy&,
+            Purpose purpose) const override {
     const plan::Space to = space_of(config_.parameters);
     if (to != plan::Space::kArena) offload_weights(plan, to, config_.prefetch);
+    if (purpose == Purpose::kTrain) fetch_early(plan);
   }
 
  private:

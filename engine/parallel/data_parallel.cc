@@ -47,7 +47,8 @@ class Pass {
     if (each_ && !layout_.options().gradient_buckets) split_buckets();
     find_ready();
     const auto before = [&](size_t, Instruction* n) {
-      if (n->block >= 0 && (n->op == Op::kGradNorm || n->op == Op::kOptimizerStep)) read_reduced(n);
+      const bool reads = n->op == Op::kGradNorm || n->op == Op::kMomentum || n->op == Op::kOptimizerStep;
+      if (n->block >= 0 && reads) read_reduced(n);
     };
     const auto after = [&](size_t i) {
       for (const auto& [micro_batch, bucket] : ready_[i]) reduce(micro_batch, bucket);

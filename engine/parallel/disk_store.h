@@ -23,6 +23,7 @@ class DiskStore final : public OffloadStore {
   uint64_t start(Way way, char* memory, int64_t at, int64_t bytes) override;
   void follow(Way way, uint64_t ticket) override { wait(way, ticket); }
   void wait(Way way, uint64_t ticket) override;
+  void throw_failure() override { wait(Way::kIn, 0); }
   Span span(Way way, uint64_t ticket) const override;
 
  private:

@@ -1,5 +1,7 @@
 #include "engine/parallel/group_call.h"
 
+#include <numeric>
+
 namespace hawser::parallel {
 namespace {
 
@@ -47,6 +49,8 @@ class Stager {
 comm::Work issue(const GroupCall& t) {
   if (t.send.data != nullptr) return t.group->send(t.send.data, t.send.bytes, t.send.peer);
   if (t.recv.data != nullptr) return t.group->recv(t.recv.data, t.recv.bytes, t.recv.peer);
+  if (const GroupCall::Exchange& e = t.exchange; e.out != nullptr)
+    return t.group->all_to_all_v(e.out, e.out_bytes, e.in, e.in_bytes);
   comm::Work work;
   for (const GroupCall::Sums* s : {&t.sums, &t.in_records}) {
     if (!s->scatter.empty()) work = t.group->reduce_scatter(s->scatter, s->reduction);
@@ -82,6 +86,13 @@ int64_t stage(GroupCall* t, char* host) {
   gather(t->gather_f32, DType::kF32);
   gather(t->gather_narrow, t->narrow);
   gather(t->gather_bytes, DType::kU8);
+  if (GroupCall::Exchange& e = t->exchange; e.out != nullptr) {
+    const auto total = [](const std::vector<int64_t>& bytes) {
+      return std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
+    };
+    e.in = static_cast<const char*>(stager.input(e.in, total(e.in_bytes)));
+    e.out = static_cast<char*>(stager.output(e.out, total(e.out_bytes)));
+  }
   return stager.used();
 }
 

@@ -31,6 +31,13 @@ struct GroupCall {
     int32_t peer = 0;
   } send, recv;
 
+  /// Parts of different sizes for each member, one after the other, and from each; none if `out` is null.
+  struct Exchange {
+    char* out = nullptr;
+    const char* in = nullptr;
+    std::vector<int64_t> out_bytes, in_bytes;  // by member
+  } exchange;
+
   /// A copy between arena and staging memory.
   struct Copy {
     void* arena;

@@ -1,7 +1,8 @@
 // State offload: a pass over plans (ZeRO-Offload: Ren et al., arXiv:2101.06840; ZeRO-Infinity: Rajbhandari et
 // al., arXiv:2104.07857). Masters and moments are in another space between steps. In the second half of a
 // step each block's state is fetched into the arena before its OPTIMIZER_STEP and goes back after it, in
-// lanes of its own, while the optimizer updates other blocks. The pass copies bytes, so no result changes.
+// lanes of its own, while the optimizer updates other blocks; early_fetches.h moves the first FETCHes into
+// the backward. The pass copies bytes, so no result changes.
 #pragma once
 
 #include <cstdint>

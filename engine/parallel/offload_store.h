@@ -50,6 +50,8 @@ class OffloadStore {
   /// Waits for this copy and the earlier copies of its direction. Throws kIo for a disk that failed, and a
   /// device's errors.
   virtual void wait(Way way, uint64_t ticket) = 0;
+  /// Throws the error of a copy that has already failed, as wait does, but does not wait.
+  virtual void throw_failure() = 0;
 
   /// The time of a copy, in seconds of the steady clock. Available for the last `most` copies of its
   /// direction (`most` as at construction).

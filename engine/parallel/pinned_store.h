@@ -33,6 +33,7 @@ class PinnedStore final : public OffloadStore {
   uint64_t start(Way way, char* memory, int64_t at, int64_t bytes) override;
   void follow(Way way, uint64_t ticket) override;
   void wait(Way way, uint64_t ticket) override;
+  void throw_failure() override {}  // a device reports its errors where its work is awaited
   /// Begin and end are both the time at which the host submitted the copy to the device.
   Span span(Way way, uint64_t ticket) const override;
 

@@ -13,6 +13,7 @@
 #include "engine/mesh/element_run.h"
 #include "engine/nn/parameter.h"
 #include "engine/optim/update.h"
+#include "engine/parallel/matrix_homes.h"
 #include "engine/parallel/state_layout.h"
 #include "engine/plan/serial.h"
 
@@ -146,6 +147,8 @@ class ShardLayout {
     const GroupLayout& g = group(table_.group);
     return state_sharded() ? g.shard : g.elements;
   }
+  /// Where matrices that an optimizer updates as a whole are gathered.
+  const MatrixHomes& matrices() const { return matrices_; }
   /// The layouts over the mesh from which everything here follows.
   const StateLayout& over_mesh() const { return over_mesh_; }
   bool weights_sharded() const { return over_mesh_.weights_sharded(); }
@@ -205,6 +208,7 @@ class ShardLayout {
   void find_balances(const nn::ParameterTable& table);
   Options options_;
   StateLayout over_mesh_;
+  MatrixHomes matrices_;
   Table table_;
   int64_t scales_bytes_ = 0;
   std::vector<GroupLayout> groups_;

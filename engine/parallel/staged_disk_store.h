@@ -30,6 +30,7 @@ class StagedDiskStore final : public OffloadStore {
   /// The host waits, so all later work of the compute lane comes after the copy.
   void follow(Way way, uint64_t ticket) override { wait(way, ticket); }
   void wait(Way way, uint64_t ticket) override;
+  void throw_failure() override { wait(Way::kIn, 0); }
   Span span(Way way, uint64_t ticket) const override;
 
  private:

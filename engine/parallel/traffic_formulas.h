@@ -37,6 +37,7 @@ struct FormulaTerms {
 /// of embedding, blocks and head; Φb' of the blocks that have a backward, if not all do. Φt: gradients that
 /// are summed over all t tensor-parallel ranks; Φk: over the k of them that hold the same key/value heads.
 /// With experts that ranks divide, M share a copy of the same ones: of these N is M, and E the size.
+/// GATHER_MATRIX and SCATTER_MATRIX have no formula: their bytes depend on the homes that matrices get.
 ///
 /// Exchanges inside blocks: A micro-batches of R own rows (with the padding of context parallelism) pass L
 /// blocks, l of them with a backward; C is the width, H and K heads and key/value heads of a rank, D their

@@ -16,9 +16,9 @@ using plan::Lane;
 using plan::Op;
 using enum TransferGroup;
 
-constexpr std::array<const char*, kTransferGroups> kNames = {"shard",       "replica", "secondary", "edp",
-                                                             "edp_replica", "tp_sums", "kv_sums",   "tp",
-                                                             "cp",          "ep",      "stage",     "world"};
+constexpr std::array<const char*, kTransferGroups> kNames = {
+    "shard", "replica", "secondary", "edp",    "edp_replica",   "tp_sums", "kv_sums",
+    "tp",    "cp",      "ep",        "matrix", "expert_matrix", "stage",   "world"};
 
 Operation operation_named(std::string_view name) {
   for (int32_t o = 0; o < static_cast<int32_t>(Operation::kCount); ++o)
@@ -29,6 +29,7 @@ Operation operation_named(std::string_view name) {
 Operation operation_of(Op op) {
   if (op == Op::kReduceGrad) return Operation::kReduceScatter;
   if (op == Op::kGatherGrad || op == Op::kUnshard) return Operation::kAllGather;
+  if (op == Op::kGatherMatrix || op == Op::kScatterMatrix) return Operation::kAllToAll;
   if (plan::is_message(op)) return Operation::kSend;
   return plan::traits_of(op).transfer ? Operation::kAllReduce : Operation::kAllReduceI64;
 }
@@ -54,6 +55,9 @@ TransferGroup transfer_group(const plan::Plan& plan, const plan::Instruction& n)
     case Op::kReduceGrad:
     case Op::kGatherGrad:
       return n.experts ? kExpertShard : kShard;
+    case Op::kGatherMatrix:
+    case Op::kScatterMatrix:
+      return n.experts ? kExpertMatrix : kMatrix;
     case Op::kObjective:
       return kCp;
     default:
@@ -112,6 +116,10 @@ std::vector<int64_t> members_of(TransferGroup group, const ShardLayout& layout, 
       return along({Axis::kCp});
     case kEp:
       return along({Axis::kEp});
+    case kMatrix:
+      return along(StateLayout::data_axes(false));
+    case kExpertMatrix:
+      return along(StateLayout::data_axes(true));
     case kStage:
       return {rank, mesh.at(rank, Axis::kPp, pipeline::peer_stage(mesh, rank, lane))};
     default: {

@@ -23,13 +23,15 @@ enum class TransferGroup : uint8_t {
   kTp,             ///< ranks that compute each block together
   kCp,             ///< ranks that divide the tokens of the same rows
   kEp,             ///< ranks that divide experts
+  kMatrix,         ///< ranks that hold parts or copies of the same matrices
+  kExpertMatrix,   ///< the same, of experts that ep divides
   kStage,          ///< this rank and its neighbour in the pipeline
   kWorld,          ///< all ranks
   kCount
 };
 inline constexpr size_t kTransferGroups = static_cast<size_t>(TransferGroup::kCount);
-/// "shard", "replica", "secondary", "edp", "edp_replica", "tp_sums", "kv_sums", "tp", "cp", "ep", "stage",
-/// "world".
+/// "shard", "replica", "secondary", "edp", "edp_replica", "tp_sums", "kv_sums", "tp", "cp", "ep", "matrix",
+/// "expert_matrix", "stage", "world".
 const char* transfer_group_name(TransferGroup group);
 
 /// Returns the group of a transfer between ranks. The instruction must not be of a rank's own lane

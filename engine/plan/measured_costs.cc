@@ -69,10 +69,11 @@ class RankCosts {
     if (i + 1 == line_.times.size()) return leaves_last(i);
     const double next = line_.times[i + 1].ready;
     if (i + 1 != plan_.commit) return next;
-    // The compute lane waits for all transfers between the phases; that wait is not part of the instruction's
-    // cost.
+    // Between the phases the compute lane waits for all transfers that do not cross the border; that wait is
+    // not part of the instruction's cost.
     double drained = line_.times[i].end;
-    for (size_t t = 0; t <= i; ++t) drained = std::max(drained, sent_end(t));
+    for (size_t t = 0; t <= i; ++t)
+      if (!plan_.crosses(t)) drained = std::max(drained, sent_end(t));
     return line_.times[i].end + std::max(0.0, next - drained);
   }
   double leaves_last(size_t i) const {

@@ -145,6 +145,7 @@ void finish(Plan* plan) {
   hold_pairs(plan);
   assign_memory(plan);
   assign_waits(plan);
+  assign_border(plan);
   assign_segments(plan);
 }
 

@@ -34,17 +34,39 @@ enum class Operand : uint8_t {
   kMaster,
   kMoment1,
   kMoment2,
-  kSent,      ///< slots that a transfer reads; the i-th goes to the i-th of kReceived
-  kReceived,  ///< slots that a transfer writes
+  kDirection,  ///< this rank's parts of matrices on their way to an optimizer's step
+  kHome,       ///< all parts of the matrices whose home this rank is
+  kSent,       ///< slots that a transfer reads; the i-th goes to the i-th of kReceived
+  kReceived,   ///< slots that a transfer writes
   kCount
 };
 
-inline constexpr const char* kOperandNames[] = {
-    "batch",     "x",           "y",      "saved",           "kept",
-    "remade",    "remade_kept", "made",   "cache",           "dx",
-    "scalars",   "losses",      "norm",   "weights",         "secondary",
-    "gradients", "addend",      "window", "lookup_gradient", "master",
-    "moment1",   "moment2",     "sent",   "received"};
+inline constexpr const char* kOperandNames[] = {"batch",
+                                                "x",
+                                                "y",
+                                                "saved",
+                                                "kept",
+                                                "remade",
+                                                "remade_kept",
+                                                "made",
+                                                "cache",
+                                                "dx",
+                                                "scalars",
+                                                "losses",
+                                                "norm",
+                                                "weights",
+                                                "secondary",
+                                                "gradients",
+                                                "addend",
+                                                "window",
+                                                "lookup_gradient",
+                                                "master",
+                                                "moment1",
+                                                "moment2",
+                                                "direction",
+                                                "home",
+                                                "sent",
+                                                "received"};
 static_assert(std::size(kOperandNames) == static_cast<size_t>(Operand::kCount));
 inline const char* operand_name(Operand operand) { return kOperandNames[static_cast<size_t>(operand)]; }
 
@@ -80,9 +102,13 @@ enum class Op : uint8_t {
   kRecvTableGrad,
   kSendTable,  ///< sends the updated table to the head's stage
   kRecvTable,
-  kOffload,   ///< copies activations that a block saves for its backward to host memory
-  kFetch,     ///< copies them back to the arena
-  kGradNorm,  ///< squares of a block's gradients; without a block: the norm over all ranks
+  kOffload,        ///< copies activations that a block saves for its backward to host memory
+  kFetch,          ///< copies them back to the arena
+  kGradNorm,       ///< squares of a block's gradients; without a block: the norm over all ranks
+  kMomentum,       ///< updates the momentum of matrices, writes the input of ORTHOGONALISE (optim/muon.h)
+  kGatherMatrix,   ///< brings the parts of each matrix to its home
+  kOrthogonalise,  ///< makes the matrices whose home is this rank orthogonal
+  kScatterMatrix,  ///< returns them to all ranks that hold parts or copies
   kOptimizerStep,
   kBalance,  ///< moves the biases of a block's router, if OPTIMIZER_STEP runs on another processor
   kCount
@@ -144,6 +170,7 @@ inline constexpr Traits kTransfer{.transfer = true, .sends = true};
 inline constexpr Traits kMove{.transfer = true};
 inline constexpr Traits kState{};
 inline constexpr Traits kUpdate{.on_host = true};
+inline constexpr Traits kProducts{.flops = true, .scratch = true};
 
 constexpr OperandRule one(Operand o) { return {o, Count::kOne}; }
 constexpr OperandRule maybe(Operand o) { return {o, Count::kMaybe}; }
@@ -229,10 +256,18 @@ inline constexpr OpRow kRows[] = {
      kMeasures,
      {one_with_block(kGradients), one_without_block(kNorm)},
      {one(kNorm)}},
+    {Op::kMomentum, "MOMENTUM", kState, {one(kGradients), one(kScalars)}, {one(kMoment1), one(kDirection)}},
+    {Op::kGatherMatrix, "GATHER_MATRIX", kTransfer, {one(kSent)}, {one(kReceived)}},
+    {Op::kOrthogonalise,
+     "ORTHOGONALISE",
+     kProducts,
+     {maybe(kDirection), maybe(kHome)},  // what GATHER_MATRIX brought, or this rank's own
+     {maybe(kDirection), maybe(kHome)}},
+    {Op::kScatterMatrix, "SCATTER_MATRIX", kTransfer, {one(kSent)}, {one(kReceived)}},
     {Op::kOptimizerStep,
      "OPTIMIZER_STEP",
      kUpdate,
-     {one(kGradients), one(kScalars)},
+     {one(kGradients), one(kScalars), any(kDirection)},
      {maybe(kWeights),  // absent if all of the block's weights leave the host as masters
       maybe(kMaster), maybe(kMoment1), maybe(kMoment2)}},
     {Op::kBalance, "BALANCE", kState, {one(kNorm)}, {one(kWeights)}},

@@ -13,8 +13,9 @@ bool StageState::idle() const {
 Lane StageState::waits_for() const {
   for (size_t l = 0; l < kLanes; ++l) {
     const auto lane = static_cast<Lane>(l);
-    const bool all = at == plan->commit && !queued[l].empty();
-    if (all || next().waits_for[lane] > done[lane]) return lane;
+    const bool at_border = at == plan->commit && !queued[l].empty();
+    const bool is_awaited = at_border && !plan->crosses(static_cast<size_t>(queued[l].front()));
+    if (is_awaited || next().waits_for[lane] > done[lane]) return lane;
   }
   return Lane::kCompute;
 }

@@ -6,7 +6,8 @@
 //   comes.
 //   * A message is done when its turn has come at both ends.
 //   * A collective of the world needs all stages: none passes it before all have reached it.
-//   * Between the gradient phase and the update phase of a step, and at the end, no transfer is in flight.
+//   * Between the gradient phase and the update phase of a step, only transfers that cross the border
+//   (Plan::crosses) are in flight; at the end none is.
 // deadlock.h reports whether the plans complete, simulator.h when. The clock is a set of callbacks. Each
 // event is reported after every event that it depends on.
 #pragma once
@@ -61,8 +62,8 @@ std::string where(const std::vector<StageState>& stages);
 ///                                             a message, i at one end and j at the other, is done
 ///   void runs_together(const std::vector<StageState>& stages);
 ///                                             all stages run their next instruction together
-///   void drains(size_t stage, size_t i);      all transfers before i are done, and the compute lane has
-///                                             waited for them
+///   void drains(size_t stage, size_t i);      all transfers before i that do not cross the border are done,
+///                                             and the compute lane has waited for them
 template <typename Clock>
 class PipelineReplay {
  public:

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -45,6 +46,9 @@ enum class NoGraphs : uint8_t {
   kPositions,      ///< each run has other positions in the caches of keys and values (generation)
 };
 
+/// In Plan::crosses_from: no transfer of the lane crosses the border.
+inline constexpr int32_t kNeverCrosses = std::numeric_limits<int32_t>::max();
+
 struct Plan {
   static constexpr int64_t kAlign = 64;
 
@@ -54,6 +58,9 @@ struct Plan {
   std::vector<Instruction> instructions;
   std::vector<Work> work;  ///< what instructions compute; equal ones share an entry
   size_t commit = 0;       ///< first instruction that changes durable state
+  /// For each lane, the first transfer that crosses the border at `commit`: it may still run when the
+  /// gradient phase ends (assign_border). All later transfers of the lane in that phase cross it too.
+  LaneMarks crosses_from = LaneMarks(kNeverCrosses);
   /// The segments before and after `commit`, in order.
   std::vector<Segment> segments;
   NoGraphs no_graphs = NoGraphs::kNone;
@@ -65,6 +72,14 @@ struct Plan {
   const Slot& slot(SlotId id) const { return slots[static_cast<size_t>(id)]; }
   /// Adds a slot and returns its id; for 0 bytes returns -1, an absent operand, except for kWeightShards.
   SlotId add_slot(Slot slot);
+  /// True if transfer i may still run when the gradient phase ends.
+  bool crosses(size_t i) const {
+    return i < commit && static_cast<int32_t>(i) >= crosses_from[instructions[i].lane];
+  }
+  bool has_crossing() const { return crosses_from != LaneMarks(kNeverCrosses); }
+  /// Returns for each lane the last transfer that is over when instructions from `begin` on begin to run,
+  /// where `begin` is 0 or `commit`.
+  LaneMarks over_before(size_t begin) const;
   /// Returns the index of `of` in `work`, which it may extend; -1 if there are no calls.
   int32_t add_work(const Work& of);
   /// Adds an instruction; scratch_bytes > 0 also adds a workspace slot.
@@ -108,6 +123,11 @@ void assign_memory(Plan* plan);
 /// uses. Transfers of one lane run in order, so waiting for the last of each lane is enough, and a transfer
 /// waits only for lanes other than its own.
 void assign_waits(Plan* plan);
+
+/// Sets crosses_from. Only a FETCH crosses the border at `commit`, because no other rank takes part in it,
+/// and only if its slot in the arena is used in the update phase. All other transfers are over when a phase
+/// ends. Throws kInternal if one of them is behind such a FETCH in its lane. Needs the lifetimes of slots.
+void assign_border(Plan* plan);
 
 /// Returns the id of the slot with this name; -1 if there is none.
 SlotId find_slot(const Plan& plan, std::string_view name);

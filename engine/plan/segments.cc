@@ -4,7 +4,7 @@ namespace hawser::plan {
 
 std::vector<Segment> segments(const Plan& plan, size_t begin, size_t end) {
   std::vector<Segment> found;
-  LaneMarks done(static_cast<int32_t>(begin) - 1);  // the last transfers that the compute lane has waited for
+  LaneMarks done = plan.over_before(begin);  // the last transfers that the compute lane has waited for
   bool open = false;
   for (size_t i = begin; i < end; ++i) {
     const Instruction& n = plan.instructions[i];

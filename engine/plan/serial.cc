@@ -186,14 +186,20 @@ void TrainingStep::update() {
              {.workspace = s_.norm_workspace, .work = s_.state[static_cast<size_t>(b)].norm});
   b_.add(Op::kGradNorm, -1, -1, {{kNorm, b_.norm()}}, {{kNorm, b_.norm()}});
   b_.commit_begins();
+  if (scatters()) add_directions();
   for (int32_t b = 0; b <= s_.head(); ++b) {
     const auto i = static_cast<size_t>(b);
     if (s_.state[i].gradient_bucket == 0) continue;
+    if (!scatters())
+      for (const bool experts : {false, true}) add_direction(b, experts), orthogonalise(b, experts);
     const Plan& plan = b_.plan();
     std::vector<Named> written = {{kWeights, b_.weights(b)}, {kMaster, find_state(plan, Role::kMaster, b)}};
     for (const StateRow& row : kStates) written.push_back({row.operand, find_state(plan, row.role, b)});
-    b_.add(Op::kOptimizerStep, -1, b, {{kGradients, gradients[i]}, {kScalars, b_.scalars()}}, written,
-           {.work = s_.state[i].update});
+    std::vector<Named> read = {{kGradients, gradients[i]}, {kScalars, b_.scalars()}};
+    for (const bool experts : {false, true})
+      if (const auto found = directions_.find({b, experts}); found != directions_.end())
+        read.push_back({kDirection, found->second});
+    b_.add(Op::kOptimizerStep, -1, b, read, written, {.work = s_.state[i].update});
     if (b == 0 && s_.sent_table > 0 && !stage_.has(s_.head()))
       b_.pass(Op::kSendTable, Lane::kTable, b_.weights(0), s_.sent_table);
   }

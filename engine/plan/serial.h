@@ -27,6 +27,16 @@ struct Cost {
   bool host = false;                         ///< Instruction::host
 };
 
+/// The matrices of a block that the same ranks hold and an optimizer updates as a whole, in bytes of one rank
+/// (parallel/matrix_homes.h), and their work. 0: none, or nothing is sent.
+struct MatrixSizes {
+  int64_t direction = 0;  ///< this rank's parts
+  int64_t home = 0;       ///< all parts of the matrices whose home is this rank, if several ranks hold them
+  int64_t gathered = 0, scattered = 0;  ///< sent
+  bool gathers = false;                 ///< ranks hold different parts
+  Cost momentum = {}, orthogonalise = {};
+};
+
 /// Sizes of the persistent state of one block on this rank, in bytes, and the work of its update. Some parts
 /// exist in full only at times.
 struct BlockState {
@@ -42,6 +52,7 @@ struct BlockState {
       0;  ///< f32 gradients before they are rounded to the stored type; 0 if stored as f32
   std::array<int64_t, kStateCount> states = {};  ///< arrays of the optimizer, in the order of kStates
   Work norm = {}, update = {}, round = {};       ///< of GRAD_NORM, OPTIMIZER_STEP, ROUND_GRAD
+  std::array<MatrixSizes, 2> matrices = {};      ///< of all but divided experts, and of those
   // In host memory, if the host's processor updates the block (parallel/host_update.h):
   int64_t host_gradients = 0;  ///< gradients of the elements that this rank updates
   int64_t host_weights = 0;    ///< updated weights that are narrower than their masters

@@ -78,7 +78,9 @@ class RankClock {
   /// Returns when the lane can begin a transfer that the rank has queued.
   double can_begin(size_t i) const { return std::max(line_.times[i].begin, free(i)); }
   double free(size_t i) const { return free_[lane_of(i)]; }
-  double all_free() const { return *std::max_element(free_.begin(), free_.end()); }
+  /// Returns when all transfers so far that do not cross the border are done. Those that cross it are awaited
+  /// by the instructions that use what they fetch.
+  double drained() const { return drained_; }
   double transfer_seconds(size_t i) const {
     if (!costs_.transfer_seconds.empty()) return costs_.transfer_seconds[i];
     if (is_move(plan_.instructions[i].op))
@@ -116,6 +118,7 @@ class RankClock {
   void transfer(size_t i, double begin, double end) {
     Times& t = line_.times[i];
     t.sent_begin = begin, t.sent_end = free_[lane_of(i)] = end;
+    if (!plan_.crosses(i)) drained_ = std::max(drained_, end);
     if (plan_.instructions[i].is_transfer()) t.begin = begin, t.end = end;
   }
   void compute(size_t i, double exchanging) {
@@ -178,6 +181,7 @@ class RankClock {
   Timeline line_;
   double now_ = 0;
   std::array<double, kLanes> free_{};  // when each communication lane becomes free
+  double drained_ = 0;
 };
 
 /// The clocks of all ranks, by stage (pipeline_replay.h).
@@ -250,7 +254,7 @@ class Clocks {
   }
   void drains(size_t s, size_t i) {
     double all = 0;
-    for (const RankClock& rank : stages_[s]) all = std::max(all, rank.all_free());
+    for (const RankClock& rank : stages_[s]) all = std::max(all, rank.drained());
     for (RankClock& rank : stages_[s]) rank.stand_still(i, all);
   }
 

@@ -18,7 +18,7 @@
 //   * Any other instruction of the compute lane that sends (COUNT_TOKENS and the last GRAD_NORM sum over all
 //   ranks) queues its transfer on the data-parallel lane, waits until it is done, and then runs.
 //   * At the end of each phase of the plan (Plan::commit separates the two), the compute lane waits until
-//   every transfer is done. The update phase follows at once.
+//   every transfer is done that does not cross the border (Plan::crosses). The update phase follows at once.
 // Not modelled: lanes that slow each other down by sharing cores, memory or wires, and process groups smaller
 // than a stage (a transfer waits for all ranks, including those outside its group).
 #pragma once

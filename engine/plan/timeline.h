@@ -30,7 +30,7 @@ struct Times {
 /// An interval in which the compute lane waited.
 struct Wait {
   /// The instruction that waited. plan.commit or the number of instructions stands for the end of a phase,
-  /// where every transfer must be done.
+  /// where every transfer must be done that does not cross the border (Plan::crosses).
   size_t instruction = 0;
   double begin = 0, end = 0;
 };

@@ -98,6 +98,10 @@ class TrainingStep {
   void join(int32_t mb, SlotId head_part, SlotId gradients);
   void add_subtrees(const Action& action);
   void update();
+  void add_directions();
+  void add_direction(int32_t block, bool experts);
+  void orthogonalise(int32_t block, bool experts);
+  bool scatters() const;
 
   PlanBuilder b_;
   const Sizes& s_;
@@ -106,11 +110,12 @@ class TrainingStep {
   const Accumulation accumulation_;
   const bool rounds_gradients_;
   std::vector<SlotId> batches_;
-  std::map<std::pair<int32_t, int32_t>, InFlight> in_flight_;  // keyed by chunk and micro-batch
-  std::vector<std::vector<Subtree>> trees_;                    // by chunk
-  SlotId table_gradient_ = -1;                                 // set by add_table_gradient
-  std::vector<SlotId> sent_;                                   // slots that the last action sent
-  std::deque<std::vector<SlotId>> held_;                       // slots that earlier actions sent
+  std::map<std::pair<int32_t, int32_t>, InFlight> in_flight_;      // keyed by chunk and micro-batch
+  std::vector<std::vector<Subtree>> trees_;                        // by chunk
+  SlotId table_gradient_ = -1;                                     // set by add_table_gradient
+  std::map<std::pair<int32_t, bool>, SlotId> directions_, homes_;  // keyed by block and experts
+  std::vector<SlotId> sent_;                                       // slots that the last action sent
+  std::deque<std::vector<SlotId>> held_;                           // slots that earlier actions sent
 };
 
 }  // namespace hawser::plan

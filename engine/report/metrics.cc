@@ -38,7 +38,7 @@ std::string Metrics::json() const {
     tallies = last_tallies_;
   }
   constexpr const char* kOutcomes[] = {"accepted", "skipped_non_finite", "skipped_outlier", "discarded",
-                                       "pending",  "skipped_overflow"};
+                                       "pending",  "skipped_overflow",   "rewound"};
   const StepTraffic::Totals total = traffic_.total();
   const BackgroundSaver::Failures failures = saver_.failures();
   const EventLog::Failures event_failures = events_.failures();

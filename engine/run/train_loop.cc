@@ -63,10 +63,9 @@ bool TrainLoop::take_steps(int64_t total, const std::function<bool(const TrainRe
     TrainRecord record;
     record.total_steps = total;
     const std::exception_ptr failure = step_and_validate(&record);
-    const bool last = progress_.state.step == total;
-    const DueCheckpoints due = {progress_.state.step,
-                                last || save_by_time || (c.every > 0 && progress_.state.step % c.every == 0),
-                                record.best && c.keep_best};
+    const bool rewound = record.result.outcome == Outcome::kRewound;
+    if (rewound) *kept = progress_.state.step;
+    const DueCheckpoints due = rewound ? DueCheckpoints{} : due_after_step(record, save_by_time);
     record.saved = due.step_checkpoint && !c.path.empty();
     record.save_failures = trainer_.saves().saver().failures().count;
     // The callback comes before the checkpoint, so that a resumed run never lacks a record of an earlier
@@ -85,6 +84,13 @@ bool TrainLoop::take_steps(int64_t total, const std::function<bool(const TrainRe
   return stop;
 }
 
+DueCheckpoints TrainLoop::due_after_step(const TrainRecord& record, bool by_time) const {
+  const config::CheckpointConfig& c = config().checkpoint;
+  const int64_t step = progress_.state.step;
+  return {step, step == record.total_steps || by_time || (c.every > 0 && step % c.every == 0),
+          record.best && c.keep_best};
+}
+
 /// Writes the checkpoints that are due, or begins to. Returns true if step-N exists or is being written.
 bool TrainLoop::keep(const DueCheckpoints& due) {
   if (!due.any()) return false;
@@ -99,8 +105,8 @@ std::exception_ptr TrainLoop::step_and_validate(TrainRecord* record) {
   std::exception_ptr failure;
   record->validation_loss = std::numeric_limits<double>::quiet_NaN();
   try {
-    trainer_.train_step();
-    validate_if_due(progress_.state.step == record->total_steps, record);
+    if (trainer_.train_step().outcome != Outcome::kRewound)
+      validate_if_due(progress_.state.step == record->total_steps, record);
   } catch (...) {
     if (progress_.state.step == before) throw;
     failure = std::current_exception();

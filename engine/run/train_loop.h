@@ -41,6 +41,7 @@ class TrainLoop {
   };
   const config::ResolvedConfig& config() const { return ranks_.config(); }
   bool take_steps(int64_t total, const std::function<bool(const TrainRecord&)>& fn, int64_t* kept);
+  DueCheckpoints due_after_step(const TrainRecord& record, bool by_time) const;
   bool keep(const DueCheckpoints& due);
   std::exception_ptr step_and_validate(TrainRecord* record);
   void validate_if_due(bool last, TrainRecord* record);

@@ -95,6 +95,7 @@ Trainer::Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
       fingerprint_(ranks_, dataset_.get()),
       saves_(ranks_, progress_, &fingerprint_),
       loads_(ranks_, &progress_, &fingerprint_, saves_.saver(), &monitor_),
+      rewind_(config(), &progress_, &loads_),
       tensors_(ranks_, &progress_),
       export_(ranks_, progress_, tensors_, saves_.saver()),
       inference_(ranks_, dataset_.get(), &cancel_, &monitor_, &validations_),
@@ -135,7 +136,10 @@ StepResult Trainer::backward_with(const BatchView& batch, const float* gradients
   return forward_backward();
 }
 
-StepResult Trainer::forward_backward() {
+/// When it returns, no transfer is in flight, because the host program may now do anything.
+StepResult Trainer::forward_backward() { return compute_gradients(false); }
+
+StepResult Trainer::compute_gradients(bool update_follows) {
   const Monitor::InPhase in_phase(&monitor_, Phase::kTrain);
   ranks_.require_training("forward_backward");
   progress_.require_no_pending();
@@ -158,6 +162,7 @@ StepResult Trainer::forward_backward() {
       run.seq = config().batch.sequence;
       run.training = true;
       run.mean_loss = mean_loss;
+      run.update_follows = update_follows;
       run.loss_scale = progress_.loss_scale.scale();
       run.cancelled = cancel_.is_requested();
       run.documents = from_push ? progress_.pushed.view().document_begin != nullptr : config().data.packing;
@@ -258,7 +263,22 @@ void Trainer::skip(Outcome outcome) {
   end_step(outcome, true);
 }
 
+/// Goes back to a checkpoint if the config asks for it and there is one.
+void Trainer::skip_outlier() {
+  std::shared_ptr<const checkpoint::Reader> target;
+  try {
+    target = rewind_.target();
+  } catch (...) {
+    end_step(Outcome::kDiscarded, false);
+    throw;
+  }
+  if (!target) return skip(Outcome::kSkippedOutlier);
+  end_step(Outcome::kRewound, false);
+  rewind_.go_to(*target);
+}
+
 StepResult Trainer::end_step(Outcome outcome, bool advance) {
+  if (outcome != Outcome::kAccepted) drop_fetched();
   progress_.pending = false;
   progress_.pushed.drop();
   if (advance) {
@@ -274,17 +294,26 @@ StepResult Trainer::end_step(Outcome outcome, bool advance) {
   return progress_.result;
 }
 
+/// Drops what the gradient phase has fetched for an update phase that does not come. If ranks can no longer
+/// be called, nothing uses it either.
+void Trainer::drop_fetched() {
+  if (ranks_.broken() || ranks_.is_changing()) return;
+  ranks_.on_each([](Rank& rank, int32_t) { rank.executor().drop_fetched(); });
+}
+
 StepResult Trainer::train_step() {
   if (ranks_.all_local())
     saves_.saver().rethrow_unreported_error();  // several processes report it at the next save or train
-  forward_backward();
+  compute_gradients(true);
   const optim::Verdict verdict = progress_.guard.judge(progress_.result.loss, progress_.result.grad_norm);
   if (is_overflow())
     skip(Outcome::kSkippedOverflow);
   else if (verdict == optim::Verdict::kAccept)
     commit();
+  else if (verdict == optim::Verdict::kNonFinite)
+    skip(Outcome::kSkippedNonFinite);
   else
-    skip(verdict == optim::Verdict::kNonFinite ? Outcome::kSkippedNonFinite : Outcome::kSkippedOutlier);
+    skip_outlier();
   metrics_.tell();
   if (progress_.state.skipped_in_row >= config().guard.max_consecutive_skips)
     fail(Code::kNumeric,

@@ -24,6 +24,7 @@
 #include "engine/run/cancel.h"
 #include "engine/run/host_source.h"
 #include "engine/run/inference.h"
+#include "engine/run/rewind.h"
 #include "engine/run/train_loop.h"
 #include "engine/save/export.h"
 #include "engine/save/loads.h"
@@ -67,7 +68,8 @@ class Trainer {
   /// data.
   StepResult discard(bool rewind);
   /// Runs both phases, or only the gradient phase if the guard (/guard) skips the step or if it overflowed.
-  /// Throws kNumeric after too many skips in a row.
+  /// After an outlier, the guard can go back to a checkpoint (rewind.h). Throws kNumeric after too many skips
+  /// in a row, and after too many returns to one checkpoint.
   StepResult train_step();
   /// Call if this process has run out of memory in a collective call. Aborts the call on the other processes,
   /// which would otherwise block until their deadline.
@@ -112,11 +114,14 @@ class Trainer {
   Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
           std::shared_ptr<Connection> connection, const BaseEngine* base);
   References ask_for_references(const std::string& kept, bool only_validation);
+  StepResult compute_gradients(bool update_follows);
   void require_room_for(const BatchView& batch) const;
+  void skip_outlier();
   bool is_overflow() const;
   void require_no_overflow() const;
   void count_skip();
   void skip(Outcome outcome);
+  void drop_fetched();
   StepResult end_step(Outcome outcome, bool advance);
 
   const Assembly assembly_;
@@ -131,6 +136,7 @@ class Trainer {
   DataFingerprint fingerprint_;
   Saves saves_;
   Loads loads_;
+  Rewind rewind_;
   Tensors tensors_;
   Export export_;
   Inference inference_;

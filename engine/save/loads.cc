@@ -20,10 +20,11 @@ OrderedJson damaged_json(const std::vector<checkpoint::Damaged>& damaged) {
 }
 
 /// The checkpoints to try in the folder, as text for the other processes.
-std::string list(const std::string& folder) {
+std::string list(const std::string& folder, int64_t last_step) {
   std::vector<checkpoint::Damaged> damaged;
   OrderedJson names = OrderedJson::array();
-  for (const checkpoint::Candidate& c : checkpoint::candidates(folder, &damaged)) names.push_back(c.name);
+  for (const checkpoint::Candidate& c : checkpoint::candidates(folder, &damaged))
+    if (c.step <= last_step) names.push_back(c.name);
   return OrderedJson{{"names", std::move(names)}, {"damaged", damaged_json(damaged)}}.dump();
 }
 
@@ -89,27 +90,37 @@ std::string Loads::load_latest(const std::string& folder, bool allow_other_data)
   const Monitor::InPhase in_phase(&monitor_, Phase::kLoad);
   ranks_.require_training("hws_checkpoint_load_latest");
   progress_.require_no_pending();
-  saver_.wait();
-  const auto seen = [&] { return ranks_.first().number() == 0 ? list(folder) : std::string(); };
+  const Newest newest = open_newest(folder, INT64_MAX, allow_other_data);
+  if (!newest.reader) checkpoint::fail_no_valid_checkpoint(folder, newest.damaged);
+  take_over(*newest.reader);
+  return OrderedJson{
+      {"name", newest.name}, {"step", progress_.state.step}, {"damaged", damaged_json(newest.damaged)}}
+      .dump();
+}
+
+std::shared_ptr<const checkpoint::Reader> Loads::newest(const std::string& folder, int64_t last_step) {
+  const Monitor::InPhase in_phase(&monitor_, Phase::kLoad);
+  return open_newest(folder, last_step, false).reader;
+}
+
+Loads::Newest Loads::open_newest(const std::string& folder, int64_t last_step, bool allow_other_data) {
+  saver_.wait();  // it may be writing the newest one
+  const auto seen = [&] { return ranks_.first().number() == 0 ? list(folder, last_step) : std::string(); };
   const OrderedJson listing = parse_json<OrderedJson>(ranks_.from_all_processes(seen).front());
-  std::vector<checkpoint::Damaged> damaged;
+  Newest found;
   for (const OrderedJson& d : listing.at("damaged"))
-    damaged.push_back({d.at("name").get<std::string>(), d.at("problem").get<std::string>()});
+    found.damaged.push_back({d.at("name").get<std::string>(), d.at("problem").get<std::string>()});
   for (const OrderedJson& entry : listing.at("names")) {
-    const std::string name = entry.get<std::string>();
-    std::shared_ptr<const checkpoint::Reader> reader;
+    found.name = entry.get<std::string>();
     try {
-      reader = open_the_same(folder + "/" + name, allow_other_data);
+      found.reader = open_the_same(folder + "/" + found.name, allow_other_data);
+      return found;
     } catch (const Error& error) {
       if (ranks_.broken() || !checkpoint::is_damage(error)) throw;
-      damaged.push_back({name, error.message()});
-      continue;
+      found.damaged.push_back({found.name, error.message()});
     }
-    take_over(*reader);
-    return OrderedJson{{"name", name}, {"step", progress_.state.step}, {"damaged", damaged_json(damaged)}}
-        .dump();
   }
-  checkpoint::fail_no_valid_checkpoint(folder, damaged);
+  return found;
 }
 
 }  // namespace hawser::train

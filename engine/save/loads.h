@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/reader.h"
@@ -29,12 +30,22 @@ class Loads {
   /// Loads the newest valid checkpoint of `folder`. Returns JSON with its name and the newer ones that are
   /// damaged. Throws kNotFound if there is none, kCheckpointCorrupt if all are damaged, and read errors.
   std::string load_latest(const std::string& folder, bool allow_other_data);
+  /// Opens and verifies the newest valid checkpoint of `folder` that is not of a later step than `last_step`;
+  /// null if there is none. The engine does not change, and a step may be pending.
+  std::shared_ptr<const checkpoint::Reader> newest(const std::string& folder, int64_t last_step);
+  /// Gives the engine the state of a checkpoint that newest returned. No step may be pending.
+  void take_over(const checkpoint::Reader& reader);
 
  private:
+  struct Newest {
+    std::shared_ptr<const checkpoint::Reader> reader;  ///< null if no checkpoint is valid
+    std::string name;
+    std::vector<checkpoint::Damaged> damaged;  ///< newer ones
+  };
+  Newest open_newest(const std::string& folder, int64_t last_step, bool allow_other_data);
   std::shared_ptr<const checkpoint::Reader> open_checkpoint(const std::string& path,
                                                             const std::string& data) const;
   std::shared_ptr<const checkpoint::Reader> open_the_same(const std::string& path, bool allow_other_data);
-  void take_over(const checkpoint::Reader& reader);
 
   const Ranks& ranks_;
   Progress& progress_;

@@ -106,6 +106,13 @@ class StoredKinds {
     return config_.contains(key) && config_.at(key).is_string() ? config_.at(key).get<std::string>() : "";
   }
 
+  /// Returns the kind of a parameter to which no rule gives one: the section's, but Muon only of matrices
+  /// (optim::trained_parts).
+  std::string of_section(const nn::Parameter& p) const {
+    const bool other = otherwise_ == optim::kMuon.name && !nn::is_block_matrix(p);
+    return other ? optim::kAdamW.name : otherwise_;
+  }
+
   const Json config_;
   std::string otherwise_;
 };
@@ -117,9 +124,9 @@ std::string StoredKinds::of(const nn::Parameter& p) const {
     const std::string rule = fmt::format("/optimizer/rules/{}", i);
     if (!nn::is_named_by(p, text(rule + "/of"))) continue;
     const std::string kind = text(rule + "/kind");
-    return kind.empty() ? otherwise_ : kind;
+    return kind.empty() ? of_section(p) : kind;
   }
-  return otherwise_;
+  return of_section(p);
 }
 
 /// Refuses arrays of another kind of optimizer, which have the names and shapes of this engine's but another

@@ -197,6 +197,7 @@ void Tensors::scatter(TensorKind kind, const nn::Parameter& p, const float* data
          p.name);
   progress_.weights_changed = true;
   ranks_.on_each([&](Rank& rank, int32_t) {
+    rank.executor().drop_fetched();  // the update fetches what is written now
     for (const mesh::ElementRun& run : rank.layout().state_of(p, rank.number()))
       write_values(rank.link(), state_of(rank, kind, p.group).from(run.at), data + run.begin, run.size());
     if (kind == TensorKind::kWeight) rank.publish_weights();

@@ -6,7 +6,7 @@
 #include <bit>
 
 #include "kernels/cpu/reference_number.h"
-#include "kernels/include/optimizer.h"
+#include "kernels/include/muon.h"
 
 namespace hawser::kernels {
 
@@ -42,6 +42,20 @@ void lion_reference(const Args& a, const OptimizerScalars& s, T& w, T& m, T grad
   const double sign = c > 0 ? 1.0 : c < 0 ? -1.0 : 0.0;
   w = w - learning_rate(a, s) * static_cast<double>(a.weight_decay) * w - learning_rate(a, s) * sign;
   m = beta2 * m + (1.0 - beta2) * g;
+}
+
+template <class T>
+void muon_momentum_reference(const MuonMomentum& a, const OptimizerScalars& s, T& m, T& u, T grad) {
+  const double momentum = a.momentum;
+  const T g = grad * static_cast<double>(s.grad_scale);
+  m = momentum * m + (1.0 - momentum) * g;
+  u = (1.0 - momentum) * g + momentum * m;
+}
+
+template <class T>
+void muon_update_reference(const MuonUpdate& a, const OptimizerScalars& s, T& w, T direction) {
+  w = w - learning_rate(a, s) * static_cast<double>(a.weight_decay) * w -
+      learning_rate(a, s) * static_cast<double>(a.scale) * direction;
 }
 
 /// Returns x as bf16, rounded with the bits of element `i` of a range.

@@ -14,6 +14,7 @@
 #include "kernels/include/latent_keys.h"
 #include "kernels/include/magnitude.h"
 #include "kernels/include/matmul.h"
+#include "kernels/include/muon.h"
 #include "kernels/include/nf4.h"
 #include "kernels/include/norm.h"
 #include "kernels/include/optimizer.h"
@@ -64,6 +65,9 @@ namespace hawser::kernels {
   KERNEL(adamw_bf16, AdamWBf16)                              \
   KERNEL(sgd_bf16, SgdBf16)                                  \
   KERNEL(lion_bf16, LionBf16)                                \
+  KERNEL(muon_momentum, MuonMomentum)                        \
+  KERNEL(axpby, Axpby)                                       \
+  KERNEL(muon_update, MuonUpdate)                            \
   KERNEL(grouped_matmul, GroupedMatmul)                      \
   KERNEL(expert_activation_forward, ExpertActivationForward) \
   KERNEL(expert_activation_backward, ExpertActivationBackward)

@@ -17,6 +17,20 @@ std::vector<Case> optimizer_rules_cases() {
           {"/optimizer/rules/0/of", "are frozen", "remove it"}),
       bad(R"({"optimizer": {"rules": [{"of": "*.attention.q.*", "kind": "lion"}]}})",
           {"/optimizer/rules", "attention.q.weight", "one matrix product"}),
+      bad(R"({"optimizer": {"rules": [{"of": "*.attention_norm.*", "kind": "muon"}]}})",
+          {"/optimizer/rules/0", "blocks.0.attention_norm.weight", "is a vector", "whole matrices"}),
+      bad(R"({"optimizer": {"muon_momentum": 0.9}})",
+          {"/optimizer/muon_momentum", "has no effect", "optimizer.kind is \"adamw\"", "\"muon\""}),
+      bad(R"({"optimizer": {"kind": "muon", "muon_scale": "rms"}})",
+          {"/optimizer/muon_scale", "\"match_adamw\" or \"spectral\""}),
+      bad(R"({"optimizer": {"kind": "muon"}, "precision": "bf16_pure"})",
+          {"/precision", "\"bf16_pure\" keeps gradients", "use \"bf16\""}),
+      bad(R"({"optimizer": {"rules": [{"of": "*.o.weight", "kind": "muon"}]}, "mesh": {"tp": 2}})",
+          {"/mesh/tp", "2 tensor-parallel ranks", "dp_shard, cp, ep or pp"}),
+      bad(R"({"optimizer": {"kind": "muon"}, "offload": {"optimizer": "disk", "folder": "."}})",
+          {"/offload/optimizer", "\"disk\" is not supported", "use \"off\""}),
+      bad(R"({"optimizer": {"kind": "muon"}, "device": "cuda"})",
+          {"/device", "\"muon\" is not supported on device \"cuda\"", "\"adamw\""}),
   };
 }
 

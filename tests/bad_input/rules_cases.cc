@@ -144,6 +144,12 @@ std::vector<Case> training() {
       bad(R"({"schedule": {"kind": "wsd", "warmup_steps": 1, "stable_steps": 9, "decay_steps": 4}})",
           {"/schedule/stable_steps", "use 3 or less"}),
       bad(R"({"guard": {"outlier_z": 3}})", {"/guard/outlier_z", "no effect", "\"skip\""}),
+      bad(R"({"guard": {"outlier": "skip", "max_rewinds": 2}})",
+          {"/guard/max_rewinds", "no effect", "\"rewind\""}),
+      bad(R"({"guard": {"outlier": "rewind"}})",
+          {"/guard/outlier", "checkpoint.path is not set", "\"skip\""}),
+      bad(R"({"guard": {"outlier": "rewind"}, "checkpoint": {"path": "run", "every": 0, "every_seconds": 0}})",
+          {"/guard/outlier", "checkpoint.every_seconds are 0", "set checkpoint.every"}),
   };
 }
 

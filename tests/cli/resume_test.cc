@@ -65,6 +65,38 @@ TEST_F(Resume, RowsAfterTheCheckpointAreNotRepeated) {
   expect_same_run("whole", "crashed");
 }
 
+TEST_F(Resume, RowsThatARunTookTwiceAreReplaced) {
+  std::string text;
+  for (int i = 0; i < 2000; ++i) text += i / 60 == 20 ? "#$%@^{}~|&*" : "so it is. ";
+  write_text(path("odd.txt"), text);
+  const std::string guarded =
+      " --set /train/eval_every=0 --set /guard/outlier=rewind --set /guard/outlier_z=1 --set "
+      "/guard/max_rewinds=20 --set "
+      "/checkpoint/every=10 --set /checkpoint/keep_last=20";
+  const CommandResult whole = succeed(
+      "train config.json --data odd.txt --out whole --set /train/steps=100 --set "
+      "/schedule/decay_steps=100" +
+      guarded);
+  EXPECT_NE(whole.out.find("the run goes on from its newest checkpoint"), std::string::npos) << whole.out;
+  const auto last_rows = [&] {  // of each step
+    std::vector<nlohmann::json> last;
+    for (const nlohmann::json& row : metric_rows(folder_ / "whole")) {
+      while (!last.empty() && last.back().at("step") >= row.at("step")) last.pop_back();
+      last.push_back(row);
+    }
+    return last;
+  };
+  const std::vector<nlohmann::json> before = last_rows();
+  EXPECT_EQ(before.size(), 100u);
+  EXPECT_LT(before.size(), metric_rows(folder_ / "whole").size());
+  for (const auto& entry : fs::directory_iterator(path("whole/checkpoints")))
+    if (entry.path().filename() != "step-80") fs::remove_all(entry);
+  succeed("train --resume whole");
+  EXPECT_EQ(last_rows(), before);
+  EXPECT_EQ(metric_rows(folder_ / "whole").at(79).at("step"), 80)
+      << "rows up to the checkpoint are there once";
+}
+
 TEST_F(Resume, ADamagedCheckpointIsPassedOver) {
   succeed("train config.json --data text.txt --out whole");
   succeed("train config.json --data text.txt --out damaged");

@@ -95,10 +95,12 @@ TEST(Rows, NamesOfEnumsHaveTheirMeaning) {
   EXPECT_EQ(numbers("/objective/kind",
                     {"cross_entropy", "dpo", "ipo", "hinge", "dpo_sft", "simpo", "orpo", "reward"}),
             after(ObjectiveKind::kReward));
-  EXPECT_EQ(numbers("/optimizer/kind", {"adamw", "sgd", "lion"}), after(OptimizerKind::kLion));
+  EXPECT_EQ(numbers("/optimizer/kind", {"adamw", "sgd", "lion", "muon"}), after(OptimizerKind::kMuon));
+  EXPECT_EQ(numbers("/optimizer/muon_scale", {"match_adamw", "spectral"}),
+            after(optim::MuonScale::kSpectral));
   EXPECT_EQ(numbers("/schedule/kind", {"constant", "linear", "cosine", "wsd", "inverse_sqrt"}),
             after(ScheduleKind::kInverseSqrt));
-  EXPECT_EQ(numbers("/guard/outlier", {"keep", "skip"}), after(OutlierPolicy::kSkip));
+  EXPECT_EQ(numbers("/guard/outlier", {"keep", "skip", "rewind"}), after(OutlierPolicy::kRewind));
   EXPECT_EQ(numbers("/checkpoint/on_error", {"stop", "go_on"}), after(SaveFailure::kGoOn));
   EXPECT_EQ(numbers("/checkpoint/when_busy", {"wait", "refuse"}), after(SaveBusy::kRefuse));
   EXPECT_EQ(numbers("/mesh/cp_mode", mesh::kContextModeNames), after(mesh::ContextMode::kGather));

@@ -53,8 +53,9 @@ std::vector<Cell> all_cells(int64_t most_ranks) {
       for (const int64_t accumulation : {1, 2, 3})
         for (const Layout& layout : layouts_of(replicate, world / replicate, accumulation))
           for (const char* precision : {"fp32", "bf16", "bf16_pure", "fp16"})
-            for (const char* optimizer : {"adamw", "sgd"})
+            for (const std::string optimizer : {"adamw", "sgd", "muon"})
               for (const bool tied : {true, false}) {
+                if (optimizer == "muon" && std::string(precision) == "bf16_pure") continue;
                 Cell cell;
                 cell.problem.precision = precision, cell.problem.optimizer = optimizer,
                 cell.problem.tied = tied;

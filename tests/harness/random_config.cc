@@ -163,12 +163,13 @@ Json adapter(Draw* d) {
 }
 
 Json optimizer(Draw* d) {
-  Json o = {{"kind", d->one_of({"adamw", "sgd", "lion"})},
+  Json o = {{"kind", d->one_of({"adamw", "sgd", "lion", "muon"})},
             {"learning_rate", 0.01},
             {"clip_norm", d->one_of({0, 0.5})}};
   if (d->once_in(3)) o["weight_decay"] = 0.3;
   if (o["kind"] == "adamw" && d->once_in(3)) o["beta1"] = 0.8, o["beta2"] = 0.99, o["eps"] = 1e-6;
   if (o["kind"] == "lion" && d->once_in(2)) o["beta2"] = 0.99;
+  if (o["kind"] == "muon" && d->once_in(2)) o["muon_momentum"] = 0.9, o["muon_scale"] = "spectral";
   if (o["kind"] == "sgd" && d->once_in(2)) o["momentum"] = 0.9, o["nesterov"] = d->once_in(2);
   if (d->once_in(3))
     for (int64_t i = d->from(1, 3); i > 0; --i)
@@ -178,7 +179,7 @@ Json optimizer(Draw* d) {
     for (int64_t i = d->from(1, 3); i > 0; --i) {
       Json rule = {{"of", d->one_of({"*norm*", "*.bias", "embedding.*", "blocks.1.*", "*.mlp.*",
                                      "*.adapter_a.*", "blocks.?.attention.o.weight", "*"})}};
-      if (d->once_in(2)) rule["kind"] = d->one_of({"adamw", "sgd", "lion"});
+      if (d->once_in(2)) rule["kind"] = d->one_of({"adamw", "sgd", "lion", "muon"});
       if (d->once_in(2)) rule["rate"] = 0.3;
       if (d->once_in(3)) rule["decay"] = 0.2;
       o["rules"].push_back(rule);
@@ -325,6 +326,17 @@ bool is_wanted(uint64_t seed) {
 }
 
 }  // namespace
+
+void replace_muon(nlohmann::json* config) {
+  nlohmann::json& optimizer = (*config)["optimizer"];
+  const auto replace = [](nlohmann::json* part) {
+    if (part->value("kind", "") == "muon") (*part)["kind"] = "adamw";
+  };
+  replace(&optimizer);
+  for (const char* const field : {"muon_momentum", "muon_scale"}) optimizer.erase(field);
+  if (optimizer.contains("rules"))
+    for (nlohmann::json& rule : optimizer["rules"]) replace(&rule);
+}
 
 std::vector<uint64_t> random_seeds(uint64_t configs) {
   const auto today = std::chrono::system_clock::now().time_since_epoch() / std::chrono::hours(24);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,9 @@ namespace hawser::testing {
 /// Returns JSON, without data, because tests push batches. Equal seeds give equal configs. Most sizes train
 /// in milliseconds; a few are larger.
 std::string random_config(uint64_t seed);
+
+/// Replaces muon by adamw in the config's optimizer and its rules: GPUs and /offload/optimizer refuse it.
+void replace_muon(nlohmann::json* config);
 
 /// Returns consecutive seeds and prints them: HAWSER_CONFIGS of them, or else `configs`, from HAWSER_SEED on,
 /// or else from a number that follows from the day. HAWSER_WITH="offload,quantized" leaves out the seeds

@@ -141,10 +141,23 @@ TEST(ParameterTable, AGroupHoldsParametersOfOneBlockThatAreHeldAlike) {
   }
 }
 
+TEST(ParameterTable, MatricesOfBlocksAreTheWeightsOfTheirProducts) {
+  const ParameterTable table(resolve(kEverything));
+  for (const Parameter& p : table.all()) {
+    const bool product = p.name.starts_with("blocks.") && p.name.ends_with(".weight") && p.shape.size() >= 2;
+    EXPECT_EQ(is_block_matrix(p),
+              product && p.name.find("router") == p.name.npos && p.name.find("shared_gate") == p.name.npos)
+        << p.name;
+  }
+}
+
 TEST(ParameterTable, TheFirstRuleThatNamesAParameterDecidesAndOptimizersHaveGroupsOfTheirOwn) {
   nn::TrainedParts parts({"blocks.1.mlp.*"});
-  parts.optimizer = 2;
-  parts.rules = {{"blocks.*.attention_norm.*", 1}, {"blocks.0.*", 0}, {"*.bias", 1}, {"blocks.?.mlp.*", 3}};
+  parts.optimizers = {4, 2};
+  parts.rules = {{"blocks.*.attention_norm.*", {1, 1}, false},
+                 {"blocks.0.*", {0, 5}, false},
+                 {"*.bias", {1, 1}, false},
+                 {"blocks.?.mlp.*", {3, 3}, false}};
   const auto expected = [&](const Parameter& p) {
     if (!p.trainable) return -1;
     for (size_t i = 0; i < parts.rules.size(); ++i)
@@ -158,7 +171,8 @@ TEST(ParameterTable, TheFirstRuleThatNamesAParameterDecidesAndOptimizersHaveGrou
     std::set<std::pair<int64_t, int32_t>> seen;
     for (const Parameter& p : table.all()) {
       EXPECT_EQ(p.rule, expected(p)) << p.name;
-      const int32_t optimizer = !p.trainable ? 0 : p.rule < 0 ? 2 : parts.rules[size_t(p.rule)].optimizer;
+      const auto& both = p.rule < 0 ? parts.optimizers : parts.rules[size_t(p.rule)].optimizers;
+      const int32_t optimizer = !p.trainable ? 0 : is_block_matrix(p) ? both.matrices : both.others;
       const ParameterGroup& group = table.groups().at(static_cast<size_t>(p.group));
       EXPECT_EQ(group.optimizer, optimizer) << p.name;
       seen.insert({p.block, group.optimizer});

@@ -97,9 +97,10 @@ void LiveLine::step(const MetricRow& row, bool saving, int64_t saved, bool best)
   const bool validated = !std::isnan(row.validation_loss);
   if (validated) validation_loss_ = row.validation_loss;
   if (row.outcome != HWS_STEP_ACCEPTED) {
-    print(format_text("step %lld %s: loss %s, gradient norm %g; no weight was changed",
-                      static_cast<long long>(row.step), outcome_name(row.outcome),
-                      loss_text(row.loss).c_str(), row.grad_norm));
+    const char* const then = row.outcome == HWS_STEP_REWOUND ? "the run goes on from its newest checkpoint"
+                                                             : "no weight was changed";
+    print(format_text("step %lld %s: loss %s, gradient norm %g; %s", static_cast<long long>(row.step),
+                      outcome_name(row.outcome), loss_text(row.loss).c_str(), row.grad_norm, then));
   }
   const bool last = row.step >= facts_->total_steps;
   if (!terminal_) {

@@ -14,7 +14,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr const char* kOutcomes[] = {"accepted", "skipped_non_finite", "skipped_outlier", "discarded",
-                                     "pending",  "skipped_overflow"};
+                                     "pending",  "skipped_overflow",   "rewound"};
 
 double number(const ordered_json& row, const char* key) {
   if (!row.contains(key) || !row[key].is_number()) return std::numeric_limits<double>::quiet_NaN();
@@ -92,17 +92,30 @@ std::string missing_steps(const std::vector<MetricRow>& rows, int64_t last) {
   return text;
 }
 
+void add_row(const MetricRow& row, std::vector<MetricRow>* rows) {
+  while (!rows->empty() && rows->back().step >= row.step) rows->pop_back();
+  rows->push_back(row);
+}
+
+std::vector<MetricRow> last_rows(const std::vector<MetricRow>& rows) {
+  std::vector<MetricRow> last;
+  for (const MetricRow& row : rows) add_row(row, &last);
+  return last;
+}
+
 std::vector<MetricRow> rows_of(const std::string& text, int64_t last_step, std::string* lines) {
   std::vector<MetricRow> rows;
+  std::vector<std::string> kept;  // the line of each row
   std::istringstream stream(text);
-  int64_t last = 0;
   for (std::string line; std::getline(stream, line);) {
     MetricRow row;
-    if (!from_json(line, &row) || row.step > last_step || row.step <= last) continue;
-    last = row.step;
-    rows.push_back(row);
-    if (lines != nullptr) *lines += line + "\n";
+    if (!from_json(line, &row) || row.step < 1 || row.step > last_step) continue;
+    add_row(row, &rows);
+    kept.resize(rows.size() - 1);
+    kept.push_back(line);
   }
+  if (lines != nullptr)
+    for (const std::string& line : kept) *lines += line + "\n";
   return rows;
 }
 

@@ -54,8 +54,13 @@ std::string to_json(const MetricRow& row);
 /// Lists the steps from 1 to `last` that have no row, such as "3, 9 to 33"; "" if every step has a row.
 /// `rows` must be in the order of steps.
 std::string missing_steps(const std::vector<MetricRow>& rows, int64_t last);
-/// Returns the rows of metrics.jsonl up to `last_step`: complete ones, in order, none twice. `lines`, unless
-/// it is null, receives their lines.
+/// Adds a row. A run that goes back to a checkpoint (HWS_STEP_REWOUND) takes its steps again: the new row
+/// replaces the rows of its step and of later ones.
+void add_row(const MetricRow& row, std::vector<MetricRow>* rows);
+/// Returns the last row of each step.
+std::vector<MetricRow> last_rows(const std::vector<MetricRow>& rows);
+/// Returns the rows of metrics.jsonl up to `last_step`: complete ones, in order, of each step the last one.
+/// `lines`, unless it is null, receives their lines.
 std::vector<MetricRow> rows_of(const std::string& text, int64_t last_step, std::string* lines = nullptr);
 /// Returns false if the line is not a complete row (such as the last one after a crash).
 bool from_json(const std::string& line, MetricRow* row);

@@ -235,7 +235,7 @@ void TrainSession::write_report() {
   reported_at_ = Clock::now();
   if (folder_ == nullptr) return;
   report_on_disk_ =
-      write_or_go_on([this] { replace_file(folder_->report_path(), report_html(facts_, rows_)); });
+      write_or_go_on([this] { replace_file(folder_->report_path(), report_html(facts_, last_rows(rows_))); });
 }
 
 void TrainSession::finish(const std::string& state) {

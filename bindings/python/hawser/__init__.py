@@ -54,6 +54,7 @@ from .records import (
     ACCEPTED,
     DISCARDED,
     PENDING,
+    REWOUND,
     SKIPPED_NON_FINITE,
     SKIPPED_OUTLIER,
     SKIPPED_OVERFLOW,
@@ -74,7 +75,7 @@ __all__ = [
     "DeviceUnavailable", "DISCARDED", "Engine", "Error", "Evaluation", "export_checkpoint", "export_checkpoint_adapter", "FailedPrecondition",
     "Forked", "Generation", "import_checkpoint", "inspect_checkpoint", "Internal", "InvalidArgument", "Io",
     "latest_checkpoint", "library_info", "measure_device", "NotFound", "Numeric", "Operation", "OutOfMemory",
-    "OutOfRange", "PENDING", "Permission", "Plan", "prepare", "presets", "preview", "Progress", "read_env", "set_interrupt", "set_progress", "Sizes",
+    "OutOfRange", "PENDING", "Permission", "Plan", "prepare", "presets", "preview", "Progress", "read_env", "REWOUND", "set_interrupt", "set_progress", "Sizes",
     "SKIPPED_NON_FINITE", "SKIPPED_OUTLIER", "SKIPPED_OVERFLOW", "SourceBatch", "StepResult", "Steps", "TensorView", "Timeout",
     "Tokenizer", "TrainRecord", "Transport", "Unavailable", "Unimplemented", "Unknown", "verify_checkpoint",
 ]

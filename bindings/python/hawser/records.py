@@ -12,6 +12,7 @@ SKIPPED_OUTLIER = _native.HWS_STEP_SKIPPED_OUTLIER
 DISCARDED = _native.HWS_STEP_DISCARDED
 PENDING = _native.HWS_STEP_PENDING
 SKIPPED_OVERFLOW = _native.HWS_STEP_SKIPPED_OVERFLOW
+REWOUND = _native.HWS_STEP_REWOUND
 
 _PHASES = {
     _native.HWS_PHASE_IDLE: "idle",
@@ -29,6 +30,7 @@ _OUTCOMES = {
     DISCARDED: "DISCARDED",
     PENDING: "PENDING",
     SKIPPED_OVERFLOW: "SKIPPED_OVERFLOW",
+    REWOUND: "REWOUND",
 }
 
 
@@ -43,7 +45,8 @@ class StepResult(NamedTuple):
     """The result of one optimizer step.
 
     outcome: ACCEPTED; SKIPPED_NON_FINITE, SKIPPED_OUTLIER or SKIPPED_OVERFLOW (only the data cursor
-        moved); DISCARDED; or PENDING.
+        moved); REWOUND (an outlier, after which the engine holds the newest checkpoint of the run again, with its
+        data cursor behind the step's rows); DISCARDED; or PENDING.
     step: number of the step, from 1; skipped and discarded steps count.
     loss: mean over the unmasked targets of the global batch, in nats.
     grad_norm: norm of the gradients of all distinct parameters, before clipping.

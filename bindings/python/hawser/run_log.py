@@ -23,7 +23,10 @@ class RunLog:
     def __call__(self, record: TrainRecord) -> None:
         step = record.step
         log.debug("step %d of %d: loss %.4f, %.0f tokens/s", step, record.total_steps, record.loss, record.tokens_per_second)
-        if record.outcome != _native.HWS_STEP_ACCEPTED:
+        if record.outcome == _native.HWS_STEP_REWOUND:
+            log.warning("step %d was an outlier: loss %g, gradient norm %g; the run goes on from its newest checkpoint", step,
+                        record.loss, record.grad_norm)
+        elif record.outcome != _native.HWS_STEP_ACCEPTED:
             log.warning("step %d was skipped: loss %g, gradient norm %g", step, record.loss, record.grad_norm)
         if not math.isnan(record.validation_loss):
             best = ", the best so far" if record.best else ""

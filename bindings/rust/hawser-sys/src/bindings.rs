@@ -41,6 +41,7 @@ pub const HWS_STEP_SKIPPED_OUTLIER: i32 = 2;
 pub const HWS_STEP_DISCARDED: i32 = 3;
 pub const HWS_STEP_PENDING: i32 = 4;
 pub const HWS_STEP_SKIPPED_OVERFLOW: i32 = 5;
+pub const HWS_STEP_REWOUND: i32 = 6;
 pub const HWS_SOURCE_END: i32 = 1;
 pub const HWS_TEXT_ADD_SPECIAL: i32 = 1;
 pub const HWS_TEXT_SKIP_SPECIAL: i32 = 2;
@@ -700,7 +701,10 @@ pub struct hws_step_result {
 extern "C" {
     #[doc = " Takes one optimizer step on the next global batch: the pushed batch, else the batch of the source"]
     #[doc = " (hws_data_set_source), else the config's data. The guard of the config decides whether the step is accepted"]
-    #[doc = " or skipped. result: may be NULL. Errors: HWS_NUMERIC after guard.max_consecutive_skips skips in a row;"]
+    #[doc = " or skipped, or whether the engine goes back to a checkpoint (HWS_STEP_REWOUND). result: may be NULL."]
+    #[doc = " Errors: HWS_NUMERIC after guard.max_consecutive_skips skips in a row, or if the engine has returned to one"]
+    #[doc = " checkpoint more than guard.max_rewinds times (that checkpoint is loaded); HWS_IO if a checkpoint cannot be"]
+    #[doc = " read;"]
     #[doc = " HWS_DATA_INVALID; HWS_OUT_OF_RANGE at the end of the source's data; HWS_FAILED_PRECONDITION without data,"]
     #[doc = " while a step is pending, and for inference."]
     pub fn hws_engine_train_step(engine: *mut hws_engine, result: *mut hws_step_result) -> hws_status;

@@ -23,6 +23,9 @@ pub enum Outcome {
     /// Precision fp16: loss or gradient norm was not finite; only the data cursor moved, and the loss scale
     /// follows `/loss_scale` of the config.
     SkippedOverflow,
+    /// Loss or gradient norm was an outlier; the engine holds the newest checkpoint of the run again, and its
+    /// data cursor is behind this step's rows.
+    Rewound,
     /// The outcome is one that only a newer library has.
     Unlisted(i32),
 }
@@ -36,6 +39,7 @@ impl Outcome {
             sys::HWS_STEP_DISCARDED => Self::Discarded,
             sys::HWS_STEP_PENDING => Self::Pending,
             sys::HWS_STEP_SKIPPED_OVERFLOW => Self::SkippedOverflow,
+            sys::HWS_STEP_REWOUND => Self::Rewound,
             other => Self::Unlisted(other),
         }
     }

@@ -19,6 +19,11 @@ public enum Outcome {
    * follows the section loss_scale of the config.
    */
   SKIPPED_OVERFLOW,
+  /**
+   * The loss or the gradient norm was an outlier (section guard of the config); the engine holds the newest
+   * checkpoint of the run again, and its data cursor is behind this step's rows.
+   */
+  REWOUND,
   /** This version does not define the outcome. */
   UNKNOWN;
 

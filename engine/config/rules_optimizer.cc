@@ -1,0 +1,50 @@
+// Optimizer rules: what an optimizer of whole matrices does not support.
+#include <fmt/format.h>
+
+#include "engine/config/rules.h"
+
+namespace hawser::config {
+namespace {
+
+bool uses_muon(const Effective& c) { return uses_optimizer(c, "muon"); }
+
+constexpr const char* kOtherKind =
+    "use \"adamw\", \"lion\" or \"sgd\" in /optimizer/kind and /optimizer/rules";
+
+constexpr Check kOptimizerChecks[] = {
+    {"/precision",
+     {"/precision", "/optimizer/kind"},
+     [](const Effective& c) { return uses_muon(c) && c.is("/precision", "bf16_pure"); },
+     "precision \"bf16_pure\" keeps gradients and moments as bf16, and optimizer \"muon\" needs both in fp32",
+     "use \"bf16\", which keeps fp32 masters, or another optimizer"},
+    {"/mesh/tp",
+     {"/mesh/tp", "/optimizer/kind"},
+     [](const Effective& c) { return uses_muon(c) && c.integer("/mesh/tp") > 1; },
+     "optimizer \"muon\" updates whole matrices, of which {/mesh/tp} tensor-parallel ranks hold rows or "
+     "columns; gathering them is not supported yet",
+     "use 1, and divide with /mesh/dp_shard, cp, ep or pp, or use another optimizer"},
+    {"/offload/optimizer",
+     {"/offload/optimizer", "/optimizer/kind"},
+     [](const Effective& c) { return uses_muon(c) && !c.is("/offload/optimizer", "off"); },
+     "optimizer \"muon\" keeps its state on the device: {/offload/optimizer} is not supported",
+     "use \"off\", or divide the state with /zero/stage, or use another optimizer"},
+    {"/device",
+     {"/device", "/optimizer/kind"},
+     [](const Effective& c) { return uses_muon(c) && c.is("/device", "cuda"); },
+     "optimizer \"muon\" is not supported on device \"cuda\" yet",
+     kOtherKind},
+};
+
+}  // namespace
+
+bool uses_optimizer(const Effective& c, std::string_view kind) {
+  if (c.is("/optimizer/kind", kind)) return true;
+  for (size_t i = 0; i < c.count("/optimizer/rules"); ++i)
+    if (const std::string at = fmt::format("/optimizer/rules/{}/kind", i); c.has(at) && c.is(at, kind))
+      return true;
+  return false;
+}
+
+std::span<const Check> optimizer_checks() { return kOptimizerChecks; }
+
+}  // namespace hawser::config

@@ -1,0 +1,114 @@
+#include "engine/optim/muon.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/optim/grad_norm.h"
+#include "engine/optim/update.h"
+
+namespace hawser::optim {
+namespace {
+
+constexpr int kSteps = 5;
+constexpr float kA = 3.4445f, kB = -4.7750f, kC = 2.0315f;
+
+StateTypes states(const OptimizerConfig&, DType state) { return {state}; }
+
+/// The arrays and products of one call.
+class NewtonSchulz {
+ public:
+  NewtonSchulz(const Orthogonal& call, const kernels::KernelTable& kernels, nn::Region* workspace,
+               Stream& stream)
+      : call_(call),
+        kernels_(kernels),
+        workspace_(*workspace),
+        stream_(stream),
+        n_(call.rows * call.columns),
+        side_(std::min(call.rows, call.columns)),
+        wide_(static_cast<float*>(workspace->take(std::max(n_, side_ * side_) * 4))),
+        x_(workspace->take(dtype_bytes(call.type, n_))),
+        gram_(workspace->take(dtype_bytes(call.type, side_ * side_))),
+        factor_(workspace->take(dtype_bytes(call.type, side_ * side_))) {}
+
+  void run() {
+    for (const MatrixPiece& p : call_.pieces)
+      kernels_.convert({wide_ + p.begin, call_.from + p.at, DType::kF32, DType::kF32, p.n}, stream_);
+    normalise();
+    for (int step = 0; step < kSteps; ++step) improve();
+    for (const MatrixPiece& p : call_.copies)
+      kernels_.convert({call_.to + p.at, element(x_, p.begin), DType::kF32, call_.type, p.n}, stream_);
+  }
+
+ private:
+  void normalise() {
+    const nn::RegionScope scope(workspace_);
+    auto* const sums = static_cast<ExactSum*>(workspace_.take(kAddSquaresWorkspaceBytes));
+    add_squares(call_.squares, wide_, DType::kF32, n_, sums, kernels_, stream_);
+    kernels_.axpby({x_, wide_, nullptr, call_.type, n_, 1.0f, 0.0f, call_.squares}, stream_);
+  }
+
+  /// The product on the shorter side is X X^T for a wide matrix, and X^T X for a tall one.
+  void improve() {
+    const bool tall = call_.rows > call_.columns;
+    const int64_t r = call_.rows, c = call_.columns, s = side_;
+    kernels::Matmul gram;
+    gram.a = gram.b = x_;
+    gram.m = gram.n = s, gram.k = std::max(r, c);
+    gram.lda = gram.ldb = c;
+    gram.a_transposed = tall, gram.b_transposed = !tall;
+    multiply(gram, gram_, call_.type, s);
+    kernels::Matmul square;
+    square.a = square.b = gram_;
+    square.m = square.n = square.k = square.lda = square.ldb = s;
+    multiply(square, wide_, DType::kF32, s);
+    kernels_.axpby({factor_, wide_, gram_, call_.type, s * s, kC, kB}, stream_);
+    kernels::Matmul product;
+    product.a = tall ? x_ : factor_, product.b = tall ? factor_ : x_;
+    product.m = r, product.n = c, product.k = s;
+    product.lda = tall ? c : s, product.ldb = c;
+    multiply(product, wide_, DType::kF32, c);
+    kernels_.axpby({x_, wide_, x_, call_.type, n_, 1.0f, kA}, stream_);
+  }
+
+  void multiply(kernels::Matmul m, void* to, DType type, int64_t stride) {
+    const nn::RegionScope scope(workspace_);
+    m.c = to, m.c_type = type, m.ldc = stride;
+    m.a_type = m.b_type = m.round_to = call_.type;
+    m.workspace = workspace_.take(kernels_.matmul_workspace_bytes(m, stream_.num_workers));
+    kernels_.matmul(m, stream_);
+  }
+
+  const void* element(const void* array, int64_t i) const {
+    return static_cast<const char*>(array) + dtype_bytes(call_.type, i);
+  }
+
+  const Orthogonal& call_;
+  const kernels::KernelTable& kernels_;
+  nn::Region& workspace_;
+  Stream& stream_;
+  const int64_t n_, side_;
+  float* const wide_;  // the matrix, then products, in f32
+  void* const x_;
+  void* const gram_;
+  void* const factor_;
+};
+
+}  // namespace
+
+const UpdateRule kMuon = {"muon", states, nullptr, nullptr};
+
+void orthogonalise(const Orthogonal& call, const kernels::KernelTable& kernels, nn::Region* workspace,
+                   Stream& stream) {
+  const nn::RegionScope scope(*workspace);
+  NewtonSchulz(call, kernels, workspace, stream).run();
+}
+
+double muon_scale(const OptimizerConfig& config, const nn::Parameter& p) {
+  if (!nn::has_matrices(p)) return 1;
+  const auto rows = static_cast<double>(p.shape[p.shape.size() - 2]);
+  const auto columns = static_cast<double>(p.shape.back());
+  if (config.muon_scale == MuonScale::kSpectral) return std::sqrt(std::max(1.0, rows / columns));
+  return 0.2 * std::sqrt(std::max(rows, columns));
+}
+
+}  // namespace hawser::optim
