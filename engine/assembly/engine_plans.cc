@@ -1,6 +1,7 @@
 #include "engine/assembly/engine_plans.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "engine/assembly/agreement_bytes.h"
 #include "engine/assembly/countable.h"
@@ -11,6 +12,7 @@
 #include "engine/execute/executor.h"
 #include "engine/nn/rope_table.h"
 #include "engine/optim/grad_norm.h"
+#include "engine/parallel/pipeline/schedule.h"
 #include "engine/plan/deadlock.h"
 #include "engine/plan/serial.h"
 #include "kernels/include/levels.h"
@@ -191,6 +193,20 @@ void count_agreements(plan::Plan* plan, const AgreementBytes& bytes) {
 /// More actions than any stage has.
 constexpr size_t kMostKept = size_t{1} << 32;
 
+/// Returns the lifetime of sent activations (Division::stage) with which the first attempt to plan is made.
+/// Large V schedules need several attempts. Stages deadlock while the pipeline fills, if at all, so the
+/// lifetime is looked for with few micro-batches; the plans of all are still replayed.
+size_t first_sent_lifetime(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
+                           bool inference, const parallel::pipeline::Division& division) {
+  const int64_t few = std::bit_ceil(static_cast<uint64_t>(2 * division.stages()));
+  const bool saves = !inference && 2 * few <= config.batch.grad_accum_steps;
+  if (!saves || division.stages() < 2 || !parallel::pipeline::is_v(config.pipeline.schedule))
+    return division.least_sent_lifetime();
+  config::ResolvedConfig shorter = config;
+  shorter.batch.grad_accum_steps = few;
+  return make_stage_plans(model, shorter, target, inference).front().stage.sent_lifetime_actions;
+}
+
 /// Every plan is played through before it is used.
 std::string find_deadlock(const std::vector<EnginePlans>& all) {
   if (all.size() == 1) return "";
@@ -223,18 +239,6 @@ plan::NoGraphs no_graphs(const config::ResolvedConfig& config, const Target& tar
   return form.shares_rows && !target.peers ? kHostExchanges : kNone;
 }
 
-/// Leaves micro-batches out before the first forward of the last group of the others.
-void leave_out(plan::Stage* stage, int64_t left_out, int64_t micro_batches, int64_t group) {
-  const plan::Action first{plan::Part::kForward, 0, static_cast<int32_t>(micro_batches - group)};
-  const auto is_first = [&](const plan::Action& a) {
-    return a.part == first.part && a.chunk == first.chunk && a.micro_batch == first.micro_batch;
-  };
-  const auto found = std::find_if(stage->actions.begin(), stage->actions.end(), is_first);
-  HWS_CHECK(found != stage->actions.end());
-  stage->left_out = static_cast<int32_t>(left_out);
-  stage->cut = static_cast<size_t>(found - stage->actions.begin());
-}
-
 EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
                            bool inference, const parallel::Strategies& strategies,
                            const parallel::DataParallelStrategy& data, const plan::Stage& stage, int64_t rank,
@@ -248,7 +252,7 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
                                      layout_options(config, strategies, data, rank, inference));
   add_state_sizes(&sizes, model, config, form, layout, inference);
   if (!inference) add_state_work(&sizes, model, config, layout, *target.kernels, target.workers);
-  const auto micro_batches = static_cast<int32_t>(config.batch.grad_accum_steps) - stage.left_out;
+  const auto micro_batches = static_cast<int32_t>(config.batch.grad_accum_steps);
   if (!inference) {
     plans.train = plan::train_plan(sizes, stage, micro_batches, accumulation_of(data, micro_batches));
     count_agreements(&plans.train, AgreementBytes(config, form.columns.ranks));
@@ -333,11 +337,9 @@ parallel::PlannedStep planned_step(const EnginePlans& plans, const parallel::Ste
 }
 
 std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::ResolvedConfig& config,
-                                          const Target& target, bool inference, int64_t left_out) {
+                                          const Target& target, bool inference) {
   require_countable(model, config);
-  config::ResolvedConfig planned = config;
-  planned.batch.grad_accum_steps -= left_out;
-  const parallel::Strategies strategies = strategies_of(planned);
+  const parallel::Strategies strategies = strategies_of(config);
   strategies.require_effect(target.in_place);
   if (!inference) require_quantized(model, strategies.form().data);
   if (!inference) require_matrices(model, target);
@@ -349,16 +351,14 @@ std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::
   parallel::DataParallelStrategy data = strategies.form().data;
   data.stage_of = division.stage_of();
   std::string stopped;
-  for (size_t lifetime = division.least_sent_lifetime(); lifetime <= kMostKept; lifetime *= 2) {
+  for (size_t lifetime = first_sent_lifetime(model, config, target, inference, division);
+       lifetime <= kMostKept; lifetime *= 2) {
     std::vector<EnginePlans> all(static_cast<size_t>(division.stages()));
     on_all_cores(division.stages(), [&](int64_t s) {
       EnginePlans& plans = all[static_cast<size_t>(s)];
-      plan::Stage stage = strategies.stage(division, sizes, s, lifetime);
-      if (left_out > 0)
-        leave_out(&stage, left_out, planned.batch.grad_accum_steps,
-                  parallel::pipeline::period(division.shape()));
-      plans = plans_of_stage(model, config, target, inference, strategies, data, stage,
-                             strategies.first_of_stage(s), sizes);
+      plans =
+          plans_of_stage(model, config, target, inference, strategies, data,
+                         strategies.stage(division, sizes, s, lifetime), strategies.first_of_stage(s), sizes);
       add_memory(&plans, strategies, target, exchanges);
     });
     stopped = find_deadlock(all);

@@ -126,10 +126,9 @@ parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& conf
                                               const parallel::DataParallelStrategy& data, int64_t rank,
                                               bool inference);
 
-/// The plans of each stage of the pipeline; one if there is none. `left_out`: micro-batches that their train
-/// plans leave out (few_micro_batches.h); such plans cannot be executed.
+/// The plans of each stage of the pipeline; one if there is none.
 std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::ResolvedConfig& config,
-                                          const Target& target, bool inference, int64_t left_out = 0);
+                                          const Target& target, bool inference);
 /// Those of the first stage.
 EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
                        bool inference);

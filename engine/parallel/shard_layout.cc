@@ -165,6 +165,7 @@ void ShardLayout::find_model_sums(const nn::ParameterTable& table) {
 
 void ShardLayout::share_writing(const nn::ParameterTable& table) {
   const auto kept = [&](const nn::Parameter& p) -> int64_t {  // elements
+    if (!group(p.group).here) return 0;
     if (p.in_base() && (options_.base_elsewhere || p.read == nn::Read::kNf4)) return 0;
     if (p.room != p.size) return count(state_of(p, options_.rank));
     const mesh::FlatRange& state = group(p.group).state;

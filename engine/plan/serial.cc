@@ -18,7 +18,6 @@ Plan TrainingStep::make() {
   const std::vector<Action>& actions = stage_.actions;
   receive_from(0);
   for (size_t i = 0; i < actions.size(); i = after(i)) {
-    if (i == stage_.cut) hold_left_out();
     const size_t first = b_.plan().instructions.size();
     receive_from(after(i));
     actions[i].overlaps_next ? pair(actions[i], actions[i + 1]) : act(actions[i]);
@@ -30,31 +29,13 @@ Plan TrainingStep::make() {
   return b_.take();
 }
 
-/// Loads micro-batches in the order in which their memory becomes free: those that are left out follow those
-/// whose backward precedes the cut.
 void TrainingStep::load() {
-  const auto ends = [](const Action& a) {
-    return a.chunk == 0 && (a.part == Part::kBackward || a.part == Part::kBackwardInput);
-  };
-  const auto cut = stage_.actions.begin() + static_cast<std::ptrdiff_t>(stage_.cut);
-  const auto before = static_cast<int32_t>(std::count_if(stage_.actions.begin(), cut, ends));
-  batches_.resize(static_cast<size_t>(micro_batches_ + stage_.left_out));
   std::vector<Named> counted;
-  const auto load = [&](int32_t mb) {
-    SlotId& batch = batches_[static_cast<size_t>(mb)];
-    counted.push_back({kBatch, batch = b_.load(mb, s_.batch)});
-  };
-  for (int32_t mb = 0; mb < before; ++mb) load(mb);
-  for (int32_t mb = micro_batches_; mb < std::ssize(batches_); ++mb) load(mb);
-  for (int32_t mb = before; mb < micro_batches_; ++mb) load(mb);
+  for (int32_t mb = 0; mb < micro_batches_; ++mb) {
+    batches_.push_back(b_.load(mb, s_.batch));
+    counted.push_back({kBatch, batches_.back()});
+  }
   b_.add(Op::kCountTokens, -1, -1, counted, {{kScalars, b_.scalars()}});
-}
-
-/// The micro-batches that are left out end with the instruction before the cut.
-void TrainingStep::hold_left_out() {
-  const auto first = batches_.begin() + micro_batches_;
-  std::vector<SlotId>& holds = b_.plan().instructions.back().holds;
-  holds.insert(holds.end(), first, batches_.end());
 }
 
 /// Receives what an action needs from other stages; for two paired actions, what both need.

@@ -54,10 +54,6 @@ struct Stage {
   /// Number of further actions for which a sent activation keeps its memory. An instruction that reuses the
   /// memory earlier blocks until the receiver has the data, which can deadlock the pipeline.
   size_t sent_lifetime_actions = 2;
-  /// Micro-batches without actions, because their actions repeat those just before action `cut` (lengthen.h).
-  /// They are loaded, and their memory is in use until then.
-  int32_t left_out = 0;
-  size_t cut = 0;
 
   bool has(int32_t block) const {
     for (const ModelChunk& chunk : chunks)

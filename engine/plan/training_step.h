@@ -58,7 +58,6 @@ class TrainingStep {
   bool rounds_gradients() const { return rounds_gradients_; }
 
   void load();
-  void hold_left_out();
   size_t after(size_t action) const { return action + (stage_.actions[action].overlaps_next ? 2 : 1); }
   void receive_from(size_t action);
   void receive_for(const Action& action);

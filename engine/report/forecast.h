@@ -1,31 +1,27 @@
-// Forecast: the plans of a config for the devices of a cluster, and when their instructions would run. It
-// plans few of a step's micro-batches if that determines the times of all (assembly/few_micro_batches.h).
+// Forecast: the plans of a config for the devices of a cluster, and when their instructions would run.
 #pragma once
 
 #include <vector>
 
-#include "engine/assembly/few_micro_batches.h"
+#include "engine/assembly/engine_plans.h"
 #include "engine/cluster/foretell.h"
 #include "engine/ranks/described_device.h"
 
 namespace hawser::train {
 
-/// How many micro-batches are planned.
-enum class Planned { kFew, kAll };
-
 class Forecast {
  public:
   /// Both must outlive this object. Throws the errors of make_stage_plans, and those of described_device.
-  Forecast(const config::ResolvedConfig& config, const cluster::Cluster& cluster,
-           Planned planned = Planned::kFew);
+  Forecast(const config::ResolvedConfig& config, const cluster::Cluster& cluster);
   Forecast(const Forecast&) = delete;
   Forecast& operator=(const Forecast&) = delete;
 
   const DeviceChoice& device() const { return device_; }
   const nn::Model& model() const { return model_; }
-  /// The plans of each stage. Their train plans cannot be executed.
+  /// The plans of each stage.
   const std::vector<EnginePlans>& stages() const { return stages_; }
   const cluster::ForetoldStep& step() const { return step_; }
+  std::vector<cluster::StageProblem> problems() const;
   /// What a rank of the first stage sends.
   std::vector<cluster::SentRow> sent() const { return cluster::sent_rows(cluster_, problems().front()); }
 
@@ -42,8 +38,6 @@ class Forecast {
 
  private:
   Target target() const;
-  bool predict(const FewMicroBatches& few);
-  std::vector<cluster::StageProblem> problems() const;
 
   const config::ResolvedConfig& config_;
   const cluster::Cluster& cluster_;

@@ -64,7 +64,7 @@ class Search {
         space_(tree, base, options.ranks),
         one_rank_(alone(base)),
         model_(model_of(one_rank_)),
-        bounds_(model_, base, cluster) {
+        bounds_(model_, base, cluster, space_) {
     result_.ranks = options.ranks, result_.global_batch = base.batch.global_batch;
     result_.least_bytes = std::numeric_limits<double>::infinity();
   }
@@ -83,8 +83,15 @@ class Search {
       }
       try_all(now);
     }
-    for (size_t i = std::min(next, left.size()); i < left.size(); ++i)
-      ++(is_slower(left[i]) ? result_.slower : result_.not_tried);
+    for (size_t i = std::min(next, left.size()); i < left.size(); ++i) {
+      if (is_slower(left[i])) {
+        ++result_.slower;
+        continue;
+      }
+      const double least = left[i].least_seconds;
+      result_.not_tried_seconds =
+          result_.not_tried++ == 0 ? least : std::min(result_.not_tried_seconds, least);
+    }
     return std::move(result_);
   }
 
@@ -95,37 +102,39 @@ class Search {
     return config;
   }
 
-  /// Returns the layouts whose state fits, likely fast ones first.
+  /// Returns the layouts that may fit, likely fast ones first.
   std::vector<Candidate> candidates() {
-    std::vector<Candidate> all;
+    std::vector<LayoutChoice> choices;
     for (const LayoutChoice& c : space_.choices()) {
       ++result_.considered;
-      const double bytes = bounds_.least_bytes(c, c.zero_stage);
-      if (options_.prunes && bytes > cluster_.device.memory_bytes) {
-        const bool by_optimizer =
-            bounds_.least_bytes(c, std::max<int64_t>(c.zero_stage, 1)) <= cluster_.device.memory_bytes &&
-            c.zero_stage == 0;
-        count_too_large(bounds_.least_bytes(c, 0) > 2 * bounds_.least_bytes(c, 2) || by_optimizer
-                            ? "optimizer state"
-                            : "state",
-                        bytes);
-        LayoutChoice sharded = c;
-        sharded.dp_shard = c.dp(), sharded.dp_replicate = 1;
-        if (c.zero_stage == 0 && bounds_.least_bytes(sharded, 1) <= cluster_.device.memory_bytes)
-          ++result_.fits_with_zero1;
-        continue;
-      }
-      all.push_back({c, bounds_.least_seconds(c), bounds_.likely_seconds(c)});
+      if (!options_.prunes || fits_at_least(c)) choices.push_back(c);
     }
+    bounds_.measure(choices);
+    std::vector<Candidate> all;
+    for (const LayoutChoice& c : choices)
+      if (!options_.prunes || fits_at_least(c))
+        all.push_back({c, bounds_.least_seconds(c), bounds_.likely_seconds(c)});
     std::stable_sort(all.begin(), all.end(),
                      [](const Candidate& a, const Candidate& b) { return a.likely < b.likely; });
     return all;
   }
 
-  /// True if the layout cannot be among the fastest.
+  /// Compares the least bytes of a layout with the memory of a device, and counts layouts that do not fit.
+  bool fits_at_least(const LayoutChoice& c) {
+    const double has = cluster_.device.memory_bytes;
+    const LeastBytes bytes = bounds_.least_bytes(c, c.zero_stage);
+    if (bytes.all() <= has) return true;
+    count_too_large(bytes.largest(), bytes.all());
+    LayoutChoice sharded = c;
+    sharded.dp_shard = c.dp(), sharded.dp_replicate = 1;
+    if (c.zero_stage == 0 && bounds_.least_bytes(sharded, 1).all() <= has) ++result_.fits_with_zero1;
+    return false;
+  }
+
+  /// True if the layout cannot be among the fastest. Equally fast ones may be, if they are simpler.
   bool is_slower(const Candidate& c) const {
     return options_.prunes && std::ssize(result_.layouts) == options_.top &&
-           c.least_seconds > result_.layouts.back().seconds;
+           rounded(c.least_seconds) > rounded(result_.layouts.back().seconds);
   }
 
   void try_all(const std::vector<Candidate>& now) {
@@ -161,9 +170,7 @@ class Search {
     if (tried.outcome == Tried::Outcome::kTooLarge)
       return count_too_large(largest(tried.layout), static_cast<double>(tried.layout.bytes));
     result_.least_bytes = std::min(result_.least_bytes, static_cast<double>(tried.layout.bytes));
-    std::vector<FoundLayout>& best = result_.layouts;
-    best.insert(std::upper_bound(best.begin(), best.end(), tried.layout, before), tried.layout);
-    if (std::ssize(best) > options_.top) best.pop_back();
+    add_to_best(&result_.layouts, tried.layout, options_.top);
   }
 
   static std::string largest(const FoundLayout& layout) {
@@ -182,7 +189,7 @@ class Search {
   const LayoutSpace space_;
   const config::ResolvedConfig one_rank_;
   const nn::Model model_;
-  const LayoutBounds bounds_;
+  LayoutBounds bounds_;
   SearchResult result_;
 };
 
@@ -199,6 +206,11 @@ class Search {
 }
 
 }  // namespace
+
+void add_to_best(std::vector<FoundLayout>* best, const FoundLayout& layout, int64_t top) {
+  best->insert(std::upper_bound(best->begin(), best->end(), layout, before), layout);
+  if (std::ssize(*best) > top) best->pop_back();
+}
 
 SearchResult search_layouts(const config::ConfigTree& config, const cluster::Cluster& cluster,
                             const SearchOptions& options) {

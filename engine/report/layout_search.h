@@ -35,13 +35,18 @@ struct SearchResult {
   int64_t ranks = 0, global_batch = 0;
   std::vector<FoundLayout> layouts;  ///< the fastest first; of equally fast ones the simpler first
   int64_t considered = 0, refused = 0, forecasts = 0;
-  int64_t slower = 0;     ///< whose least seconds are more than those of the slowest in `layouts`
-  int64_t not_tried = 0;  ///< left when the most forecasts were made
+  int64_t slower = 0;            ///< whose least seconds are more than those of the slowest in `layouts`
+  int64_t not_tried = 0;         ///< left when the most forecasts were made
+  double not_tried_seconds = 0;  ///< that each of those takes at least
   std::map<std::string, int64_t> does_not_fit;  ///< layouts by what takes most of their bytes
   int64_t fits_with_zero1 =
       0;                   ///< of these, the layouts whose state would fit if its optimizer part was sharded
   double least_bytes = 0;  ///< that any layout needs
 };
+
+/// Adds a layout to the best, of which there are at most `top`. The result does not depend on the order in
+/// which layouts are added: equally fast ones are sorted from simple to complex.
+void add_to_best(std::vector<FoundLayout>* best, const FoundLayout& layout, int64_t top);
 
 /// Throws kConfigInvalid if no mesh has so many ranks or nothing divides the global batch, kOutOfMemory if
 /// the model fits in no layout, and the errors of plan_report for the config.

@@ -17,6 +17,10 @@ namespace pipeline = parallel::pipeline;
 /// The largest number of chunks of a stage and of rows of a micro-batch that the search tries.
 constexpr int64_t kMostChunks = 16, kMostRows = 16;
 
+config::Setting policy(const LayoutChoice& c) {
+  return {"/recompute/policy", fmt::format("\"{}\"", kRecomputePolicies[static_cast<size_t>(c.recompute)])};
+}
+
 std::vector<int64_t> divisors(int64_t n) {
   std::vector<int64_t> all;
   for (int64_t d = 1; d <= n / d; ++d)
@@ -136,9 +140,7 @@ std::vector<config::Setting> LayoutSpace::settings(const LayoutChoice& c) const 
   }
   all.push_back({"/batch/global_batch", std::to_string(base_.batch.global_batch)});
   if (!is_set("/batch/micro_batch")) all.push_back({"/batch/micro_batch", std::to_string(c.micro_batch)});
-  if (c.recompute > 0)
-    all.push_back(
-        {"/recompute/policy", fmt::format("\"{}\"", kRecomputePolicies[static_cast<size_t>(c.recompute)])});
+  if (c.recompute > 0) all.push_back(policy(c));
   return all;
 }
 
@@ -147,6 +149,28 @@ std::optional<config::ResolvedConfig> LayoutSpace::resolve(const LayoutChoice& c
   if (made) made->model.adapter = base_.model.adapter;  // files know more of it than the tree
   if (made && made->batch.global_batch != base_.batch.global_batch) return std::nullopt;
   if (made && made->mesh.world() != ranks_) return std::nullopt;
+  return made;
+}
+
+std::optional<config::ResolvedConfig> LayoutSpace::resolve_small(const LayoutChoice& choice, bool splits,
+                                                                 int64_t layers) const {
+  const int64_t pp = std::min<int64_t>(choice.pp, 2);
+  const std::pair<const char*, int64_t> numbers[] = {{"/model/layers", layers},
+                                                     {"/mesh/pp", pp},
+                                                     {"/mesh/dp_replicate", 1},
+                                                     {"/mesh/dp_shard", 1},
+                                                     {"/mesh/cp", choice.cp},
+                                                     {"/mesh/tp", choice.tp},
+                                                     {"/mesh/ep", 1},
+                                                     {"/zero/stage", 0},
+                                                     {"/batch/global_batch", 2 * choice.micro_batch},
+                                                     {"/batch/micro_batch", choice.micro_batch}};
+  std::vector<config::Setting> all;
+  for (const auto& [pointer, value] : numbers) all.push_back({pointer, std::to_string(value)});
+  if (pp > 1) all.push_back({"/pipeline/schedule", splits ? "\"zb_h1\"" : "\"1f1b\""});
+  if (choice.recompute > 0) all.push_back(policy(choice));
+  std::optional<config::ResolvedConfig> made = config::resolve_with(tree_, all);
+  if (made && made->batch.grad_accum_steps != 2) return std::nullopt;
   return made;
 }
 

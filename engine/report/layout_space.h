@@ -41,6 +41,10 @@ class LayoutSpace {
   std::vector<config::Setting> settings(const LayoutChoice& choice) const;
   /// Returns nothing if the rules refuse the layout.
   std::optional<config::ResolvedConfig> resolve(const LayoutChoice& choice) const;
+  /// Returns a config of so many layers and two micro-batches on few ranks, which divides a layer as the
+  /// layout does. `splits`: a backward has two passes. Returns nothing if the rules refuse it.
+  std::optional<config::ResolvedConfig> resolve_small(const LayoutChoice& choice, bool splits,
+                                                      int64_t layers) const;
 
  private:
   bool is_set(const char* pointer) const;

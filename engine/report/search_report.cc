@@ -52,7 +52,8 @@ std::string json(const SearchResult& result, const cluster::Cluster& cluster) {
                               {"fits_with_zero1", result.fits_with_zero1},
                               {"slower", result.slower},
                               {"forecasts", result.forecasts},
-                              {"not_tried", result.not_tried}};
+                              {"not_tried", result.not_tried},
+                              {"not_tried_seconds", result.not_tried_seconds}};
   return report.dump();
 }
 
@@ -71,9 +72,13 @@ std::string others_text(const SearchResult& result) {
                             : "");
   if (result.refused > 0) text += fmt::format("  {} are refused by the rules of configs\n", result.refused);
   if (result.slower > 0)
-    text += fmt::format("  {} cannot be faster than the last above: their arithmetic takes longer\n",
+    text += fmt::format("  {} cannot be faster than the last above: their kernels and updates take longer\n",
                         result.slower);
-  if (result.not_tried > 0) text += fmt::format("  {} seemed slower and were not tried\n", result.not_tried);
+  if (result.not_tried > 0)
+    text += fmt::format(
+        "  {} seemed slower and were not simulated, because a search simulates only so many; none takes less "
+        "than {:.4f} s\n",
+        result.not_tried, result.not_tried_seconds);
   return text + fmt::format("  {} were planned and predicted\n", result.forecasts);
 }
 

@@ -1,32 +1,42 @@
-// Tests that a forecast from few of a step's micro-batches is that of all: the same instructions, bytes and
-// memory, and the same seconds, for every schedule and several numbers of micro-batches.
+// Tests that a forecast is that of the plans that an engine would make, for every schedule, recomputation,
+// ZeRO stages and offload; and that its memory and seconds follow from the number of micro-batches.
 #include "engine/report/forecast.h"
 
 #include <gtest/gtest.h>
+
+#include <bit>
 
 #include "tests/cluster/planned_stages.h"
 
 namespace hawser::testing {
 namespace forecast_test {
 
-using cluster::StageTimes;
 using parallel::pipeline::RankChunks, parallel::pipeline::ScheduleRow;
-using train::Forecast, train::Planned;
+using train::Forecast;
 
-config::ResolvedConfig with(Layout layout, int64_t micro_batches) {
+Problem problem(int64_t layers = 8) {
   Problem problem;
-  problem.layers = 8;
+  problem.layers = layers;
+  return problem;
+}
+
+config::ResolvedConfig with(Layout layout, int64_t micro_batches, int64_t layers = 8) {
   layout.accumulation = micro_batches;
-  return config::resolve(config::ConfigTree::from_json(layout_config(problem, layout)));
+  return config::resolve(config::ConfigTree::from_json(layout_config(problem(layers), layout)));
+}
+
+Layout pipeline_of(const ScheduleRow& row, int64_t stages) {
+  Layout l;
+  l.pp = stages, l.schedule = row.name;
+  if (row.chunks == RankChunks::kConfigured) l.chunks = 2;
+  return l;
 }
 
 std::vector<Layout> layouts() {
   std::vector<Layout> all;
   for (const ScheduleRow& row : parallel::pipeline::kSchedules)
     for (const int64_t stages : {2, 3, 4}) {
-      Layout l;
-      l.pp = stages, l.schedule = row.name;
-      if (row.chunks == RankChunks::kConfigured) l.chunks = 2;
+      Layout l = pipeline_of(row, stages);
       all.push_back(l);
       l.dp_shard = 2, l.stage = 1;
       if (stages == 2) all.push_back(l);
@@ -47,68 +57,60 @@ std::vector<Layout> layouts() {
   return all;
 }
 
-void expect_near(const StageTimes& few, const StageTimes& all, double seconds, const std::string& name) {
-  const double most = 1e-9 * seconds;
-  EXPECT_NEAR(few.computing, all.computing, most) << name;
-  EXPECT_NEAR(few.copies, all.copies, most) << name;
-  EXPECT_NEAR(few.bubble, all.bubble, most) << name;
-  for (size_t g = 0; g < few.exposed.size(); ++g)
-    EXPECT_NEAR(few.exposed[g], all.exposed[g], most) << name << " group " << g;
-}
-
-void expect_equal(const Forecast& few, const Forecast& all, bool two_chunks_of_a_v, const std::string& name) {
-  EXPECT_NEAR(few.step().seconds, all.step().seconds, 1e-9 * all.step().seconds) << name;
-  ASSERT_EQ(few.stages().size(), all.stages().size());
-  for (size_t s = 0; s < few.stages().size(); ++s) {
-    const plan::Plan &one = few.stages()[s].train, &other = all.stages()[s].train;
-    expect_near(few.step().stages[s], all.step().stages[s], all.step().seconds, name);
-    if (!two_chunks_of_a_v) {
-      EXPECT_EQ(few.stages()[s].device_bytes(), all.stages()[s].device_bytes()) << name << " stage " << s;
-      EXPECT_EQ(one.peak_bytes, other.peak_bytes) << name << " stage " << s;
+TEST(Forecast, IsThatOfTheEnginesPlans) {
+  for (Layout layout : layouts()) {
+    layout.accumulation = 24;
+    const config::ResolvedConfig config = with(layout, 24);
+    const cluster::Cluster c = plain_cluster(2);
+    const Forecast forecast(config, c);
+    const PlannedStages planned(problem(), layout);
+    const cluster::ForetoldStep step = cluster::foretell(c, planned.problems());
+    EXPECT_EQ(forecast.step().seconds, step.seconds) << layout.name();
+    ASSERT_EQ(forecast.stages().size(), planned.stages.size()) << layout.name();
+    int64_t most = 0;
+    for (size_t s = 0; s < planned.stages.size(); ++s) {
+      EXPECT_EQ(forecast.stages()[s].device_bytes(), planned.stages[s].device_bytes()) << layout.name();
+      EXPECT_EQ(forecast.step().stages[s].bubble, step.stages[s].bubble) << layout.name();
+      most = std::max(most, planned.stages[s].device_bytes());
     }
-    // The gaps between slots of the V schedules depend on the number of micro-batches.
-    const auto peak = static_cast<double>(other.peak_bytes);
-    EXPECT_NEAR(static_cast<double>(one.peak_bytes), peak, 0.05 * peak) << name << " stage " << s;
-    EXPECT_EQ(one.at_peak, other.at_peak) << name << " stage " << s;
-    EXPECT_EQ(one.outside, other.outside) << name << " stage " << s;
-    EXPECT_EQ(one.instructions.size(), other.instructions.size()) << name << " stage " << s;
+    EXPECT_EQ(forecast.most_bytes(), most) << layout.name();
   }
-  const std::vector<cluster::SentRow> sent = few.sent(), expected = all.sent();
-  ASSERT_EQ(sent.size(), expected.size()) << name;
-  for (size_t i = 0; i < sent.size(); ++i) EXPECT_EQ(sent[i].bytes, expected[i].bytes) << name;
 }
 
-TEST(Forecast, OfFewMicroBatchesIsThatOfAll) {
-  size_t shorter = 0;
-  for (const Layout& layout : layouts())
-    for (const int64_t micro_batches : {24, 41, 64}) {
-      const config::ResolvedConfig config = with(layout, micro_batches);
-      shorter += train::few_micro_batches(config, 0).left_out > 0 ? 1 : 0;
-      for (const bool slow : {false, true}) {
-        cluster::Cluster c = plain_cluster(2);
-        if (slow) c.levels[0].bytes_per_second = 1e8, c.levels[0].latency = 1e-5;
-        const Forecast few(config, c, Planned::kFew), all(config, c, Planned::kAll);
-        const bool v = layout.pp > 1 && parallel::pipeline::is_v(config.pipeline.schedule);
-        expect_equal(few, all, v, layout.name() + " x " + std::to_string(micro_batches));
-      }
+/// The lifetime of sent activations is found with few micro-batches if there are many (make_stage_plans). It
+/// is that of plans that try every lifetime with all of theirs.
+TEST(Forecast, LifetimesOfManyMicroBatchesAreThoseOfFewer) {
+  size_t longer = 0;
+  for (const ScheduleRow& row : parallel::pipeline::kSchedules)
+    for (const int64_t stages : {2, 3, 6, 8, 12}) {
+      if (row.chunks != RankChunks::kV) continue;
+      const auto lifetime = [&](int64_t micro_batches) {
+        const config::ResolvedConfig config = with(pipeline_of(row, stages), micro_batches, 2 * stages);
+        const Forecast forecast(config, plain_cluster(2));
+        return forecast.stages().front().stage.sent_lifetime_actions;
+      };
+      const auto few = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(2 * stages)));
+      const size_t of_all = lifetime(2 * few - 1);
+      EXPECT_EQ(lifetime(2 * few), of_all) << row.name << " of " << stages;
+      EXPECT_EQ(lifetime(4 * few), of_all) << row.name << " of " << stages;
+      longer += of_all > std::bit_floor(static_cast<size_t>(std::min<int64_t>(stages, 16))) ? 1 : 0;
     }
-  EXPECT_GT(shorter, 40u);
+  EXPECT_GT(longer, 3u);  // most need more than the first lifetime
 }
 
-TEST(Forecast, PlansAsManyMicroBatchesAsFillThePipeline) {
+/// Once the pipeline is full, every period of micro-batches takes as long as the one before.
+TEST(Forecast, GrowsByTheSameAmountEveryPeriod) {
   for (const ScheduleRow& row : parallel::pipeline::kSchedules) {
-    Layout layout;
-    layout.pp = 4, layout.schedule = row.name;
-    if (row.chunks == RankChunks::kConfigured) layout.chunks = 2;
-    const train::FewMicroBatches few = train::few_micro_batches(with(layout, 1000), 0);
-    const bool repeats = row.schedule != parallel::PipelineSchedule::kGpipe;
-    EXPECT_EQ(few.planned + few.left_out, 1000) << row.name;
-    EXPECT_EQ(few.left_out % few.period, 0) << row.name;
-    EXPECT_EQ(few.planned < 64, repeats) << row.name << " " << few.planned;
+    const int64_t stages = 4;
+    const auto seconds = [&](int64_t micro_batches) {
+      cluster::Cluster c = plain_cluster(2);
+      for (cluster::NetworkLevel& level : c.levels) level.bytes_per_second = 1e300;
+      return Forecast(with(pipeline_of(row, stages), micro_batches), c).step().seconds;
+    };
+    const double at_20 = seconds(20), at_24 = seconds(24), at_28 = seconds(28);
+    EXPECT_GT(at_24, at_20) << row.name;
+    EXPECT_NEAR(at_28 - at_24, at_24 - at_20, 1e-9 * at_28) << row.name;
   }
-  Layout tree;
-  tree.dp_shard = 2, tree.tree = true;
-  EXPECT_EQ(train::few_micro_batches(with(tree, 1024), 0).left_out, 0);
 }
 
 }  // namespace forecast_test

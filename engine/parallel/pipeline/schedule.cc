@@ -25,18 +25,6 @@ int64_t stage_at(const Shape& shape, int64_t place) {
   return place % shape.stages;
 }
 
-int64_t period(const Shape& shape) { return has_configured_chunks(shape.schedule) ? shape.group : 1; }
-
-/// V schedules keep two chunks in flight for each stage. Interleaved stages are a group of a chunk ahead, and
-/// two micro-batches for each later stage; a first group that also has the remainder is no period.
-int64_t ramp(const Shape& shape) {
-  if (is_v(shape.schedule)) return 2 * shape.stages;
-  if (!has_configured_chunks(shape.schedule)) return shape.stages;
-  const int64_t rows = shape.chunks * shape.group, rest = shape.micro_batches % shape.group;
-  const int64_t groups = 1 + (2 * (shape.stages - 1) + rows - 1) / rows + (rest > 0 ? 1 : 0);
-  return groups * shape.group + rest;
-}
-
 std::vector<plan::Action> actions(const Shape& shape, int64_t stage) {
   return row_of(shape.schedule).actions(shape, stage);
 }

@@ -89,11 +89,6 @@ std::vector<std::string_view> schedule_names(bool (*has_property)(PipelineSchedu
 int64_t place_of(const Shape& shape, int64_t stage, int64_t chunk);
 /// The inverse of place_of: returns the stage that has the chunk at `place` in the model's order.
 int64_t stage_at(const Shape& shape, int64_t place);
-/// Returns the consecutive micro-batches after which a stage repeats its actions once the pipeline is full.
-/// GPipe never repeats: all forwards precede all backwards.
-int64_t period(const Shape& shape);
-/// Returns the micro-batches that a stage begins at most before it repeats its actions.
-int64_t ramp(const Shape& shape);
 /// Returns the actions of a rank, in order.
 std::vector<plan::Action> actions(const Shape& shape, int64_t stage);
 

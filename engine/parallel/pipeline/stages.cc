@@ -43,10 +43,6 @@ std::vector<int64_t> layers_of_chunks(const PipelineConfig& config, int64_t stag
 
 }  // namespace
 
-Shape shape_of(const PipelineConfig& config, int64_t stages, int64_t micro_batches) {
-  return {config.schedule, stages, micro_batches, config.chunks, config.group > 0 ? config.group : stages};
-}
-
 plan::Stage make_stage(const Shape& shape, const std::vector<int64_t>& layers, int64_t stage) {
   plan::Stage made;
   for (int64_t chunk = 0; chunk < shape.chunks; ++chunk)
@@ -66,7 +62,8 @@ std::vector<int64_t> stage_of_blocks(const Shape& shape, const std::vector<int64
 
 Division::Division(const PipelineConfig& config, int64_t stages, int64_t micro_batches,
                    const plan::Sizes& sizes)
-    : shape_(shape_of(config, stages, micro_batches)), layers_(layers_of_chunks(config, stages, sizes)) {}
+    : shape_{config.schedule, stages, micro_batches, config.chunks, config.group > 0 ? config.group : stages},
+      layers_(layers_of_chunks(config, stages, sizes)) {}
 
 std::vector<int64_t> Division::stage_of() const {
   return shape_.stages > 1 ? stage_of_blocks(shape_, layers_) : std::vector<int64_t>();

@@ -12,8 +12,6 @@
 
 namespace hawser::parallel::pipeline {
 
-/// Returns the shape of a config's pipeline.
-Shape shape_of(const PipelineConfig& config, int64_t stages, int64_t micro_batches);
 /// Returns a stage's chunks and actions. `layers`: layers of each chunk in the model's order, stages x chunks
 /// entries, each 1 or more.
 plan::Stage make_stage(const Shape& shape, const std::vector<int64_t>& layers, int64_t stage);
@@ -28,7 +26,6 @@ class Division {
   Division(const PipelineConfig& config, int64_t stages, int64_t micro_batches, const plan::Sizes& sizes);
 
   int64_t stages() const { return shape_.stages; }
-  const Shape& shape() const { return shape_; }
   /// The stage that has each block, as from stage_of_blocks; empty for one stage.
   std::vector<int64_t> stage_of() const;
   /// `sent_lifetime_actions`: as in plan::Stage.
