@@ -1,7 +1,6 @@
 #include "engine/assembly/engine_plans.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "engine/assembly/agreement_bytes.h"
 #include "engine/assembly/countable.h"
@@ -12,7 +11,6 @@
 #include "engine/execute/executor.h"
 #include "engine/nn/rope_table.h"
 #include "engine/optim/grad_norm.h"
-#include "engine/parallel/pipeline/schedule.h"
 #include "engine/plan/deadlock.h"
 #include "engine/plan/serial.h"
 #include "kernels/include/levels.h"
@@ -193,20 +191,6 @@ void count_agreements(plan::Plan* plan, const AgreementBytes& bytes) {
 /// More actions than any stage has.
 constexpr size_t kMostKept = size_t{1} << 32;
 
-/// Returns the lifetime of sent activations (Division::stage) with which the first attempt to plan is made.
-/// Large V schedules need several attempts. Stages deadlock while the pipeline fills, if at all, so the
-/// lifetime is looked for with few micro-batches; the plans of all are still replayed.
-size_t first_sent_lifetime(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
-                           bool inference, const parallel::pipeline::Division& division) {
-  const int64_t few = std::bit_ceil(static_cast<uint64_t>(2 * division.stages()));
-  const bool saves = !inference && 2 * few <= config.batch.grad_accum_steps;
-  if (!saves || division.stages() < 2 || !parallel::pipeline::is_v(config.pipeline.schedule))
-    return division.least_sent_lifetime();
-  config::ResolvedConfig shorter = config;
-  shorter.batch.grad_accum_steps = few;
-  return make_stage_plans(model, shorter, target, inference).front().stage.sent_lifetime_actions;
-}
-
 /// Every plan is played through before it is used.
 std::string find_deadlock(const std::vector<EnginePlans>& all) {
   if (all.size() == 1) return "";
@@ -351,8 +335,7 @@ std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::
   parallel::DataParallelStrategy data = strategies.form().data;
   data.stage_of = division.stage_of();
   std::string stopped;
-  for (size_t lifetime = first_sent_lifetime(model, config, target, inference, division);
-       lifetime <= kMostKept; lifetime *= 2) {
+  for (size_t lifetime = division.least_sent_lifetime(); lifetime <= kMostKept; lifetime *= 2) {
     std::vector<EnginePlans> all(static_cast<size_t>(division.stages()));
     on_all_cores(division.stages(), [&](int64_t s) {
       EnginePlans& plans = all[static_cast<size_t>(s)];

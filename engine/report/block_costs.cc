@@ -20,26 +20,28 @@ void add_seconds(const Plan& plan, const plan::CostTable& costs, std::vector<Blo
     double seconds = costs.seconds[i];
     for (const ExchangeNote& note : n.exchanges) seconds += costs.exchange_seconds(note);
     const bool in_weight_pass = n.op == Op::kBackwardWeight || n.op == Op::kRoundGrad;
-    (is_update(n.op)          ? block.update
-     : n.op == Op::kForward   ? block.forward
-     : in_weight_pass         ? block.weights
-                              : block.backward) += seconds;
+    (is_update(n.op)        ? block.update
+     : n.op == Op::kForward ? block.forward
+     : in_weight_pass       ? block.weights
+                            : block.backward) += seconds;
     if (n.op != Op::kRecompute) block.flops += n.flops;
   }
 }
 
-/// Adds the slots of the arena that forwards of the first micro-batch write and its backward reads.
+/// Adds the slots that the first micro-batch's forward leaves in the arena for the backward of each block.
 void add_saved(const Plan& plan, std::vector<BlockCosts>* blocks) {
-  std::vector<bool> is_read(plan.slots.size());
-  for (const Instruction& n : plan.instructions)
-    if (n.micro_batch == 0 && (plan::traits_of(n.op).backward || n.op == Op::kRecompute))
-      for (const plan::Use& use : n.uses) is_read[static_cast<size_t>(use.slot)] = true;
+  std::vector<bool> is_left(plan.slots.size());
   for (const Instruction& n : plan.instructions) {
-    if (n.micro_batch != 0 || n.op != Op::kForward) continue;
+    if (n.micro_batch != 0) continue;
+    const bool forward = n.op == Op::kForward || n.op == Op::kRecvF;
+    const bool backward = plan::traits_of(n.op).backward || n.op == Op::kRecompute;
     for (const plan::Use& use : n.uses) {
-      const plan::Slot& slot = plan.slot(use.slot);
-      if (use.written && is_read[static_cast<size_t>(use.slot)] && !slot.persistent && slot.in_arena())
-        (*blocks)[static_cast<size_t>(n.block)].saved += static_cast<double>(slot.bytes);
+      const auto id = static_cast<size_t>(use.slot);
+      const plan::Slot& slot = plan.slots[id];
+      if (forward && use.written) is_left[id] = !slot.persistent && slot.in_arena();
+      if (!backward || use.written || !is_left[id]) continue;
+      (*blocks)[static_cast<size_t>(n.block)].saved += static_cast<double>(slot.bytes);
+      is_left[id] = false;
     }
   }
 }

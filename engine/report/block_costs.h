@@ -13,10 +13,9 @@ namespace hawser::train {
 struct BlockCosts {
   double forward = 0, backward = 0;
   double weights = 0;  ///< of the weight pass, if the backward has two passes; `backward` is the input pass
-  double update = 0;   ///< of norms and updates, by a rank that has all of the state
-  double flops = 0;    ///< forward and backward, by which a pipeline divides layers
-  /// Activations that a forward leaves for the backward.
-  double saved = 0;
+  double norm = 0, update = 0;  ///< by a rank that has all of the state
+  double flops = 0;             ///< forward and backward, by which a pipeline divides layers
+  double saved = 0;             ///< activations that a forward leaves for the block's backward
   double weight = 0, gradient = 0, optimizer = 0;
 
   bool operator==(const BlockCosts&) const = default;

@@ -13,6 +13,7 @@ parallel::pipeline::Shape shape_of(const LayoutChoice& c, int64_t micro_batches,
 
 /// Returns the most bytes of activations that a stage has at once. `saved`: of one micro-batch, by chunk in
 /// the model's order.
-double most_in_flight(const parallel::pipeline::Shape& shape, int64_t stage, const std::vector<double>& saved);
+double most_in_flight(const parallel::pipeline::Shape& shape, int64_t stage,
+                      const std::vector<double>& saved);
 
 }  // namespace hawser::train

@@ -38,7 +38,7 @@ bool splits(const LayoutChoice& c) {
 
 void add(BlockCosts* to, const BlockCosts& from) {
   to->forward += from.forward, to->backward += from.backward, to->weights += from.weights;
-  to->update += from.update, to->saved += from.saved;
+  to->norm += from.norm, to->update += from.update, to->saved += from.saved;
   to->weight += from.weight, to->gradient += from.gradient, to->optimizer += from.optimizer;
 }
 
@@ -81,9 +81,12 @@ std::shared_ptr<const std::vector<BlockCosts>> LayoutBounds::measured(const Layo
   return found == measured_.end() ? nullptr : found->second;
 }
 
-/// Returns nothing if the rules refuse the small plan.
+/// Returns nothing if the rules refuse the small plan, or if stages have other places in their nodes than its
+/// stages.
 std::shared_ptr<const std::vector<BlockCosts>> LayoutBounds::measure_one(const LayoutChoice& c) const {
   const int64_t layers = base_.model.layers, most = equal_layers_ ? std::min<int64_t>(layers, 2) : layers;
+  for (const cluster::NetworkLevel& level : cluster_.levels)
+    if (level.ranks > 0 && c.tp * c.cp % level.ranks != 0 && level.ranks % (c.tp * c.cp) != 0) return nullptr;
   try {
     const std::optional<config::ResolvedConfig> config = space_.resolve_small(c, splits(c), most);
     if (!config) return nullptr;
@@ -189,9 +192,9 @@ double LayoutBounds::least_seconds(const LayoutChoice& c) const {
     BlockCosts stage;
     for (const Place& p : all)
       if (p.stage == s) add(&stage, p.costs);
-    const double passes = m * (stage.forward + stage.backward), weights = m * stage.weights;
-    // With a weight pass, gradients leave the stage before it.
-    seconds = std::max(seconds, arrives + passes + std::max(weights, ends));
+    const double passes = m * (stage.forward + stage.backward);
+    const double after = m * stage.weights + stage.norm / shards;  // gradients leave the stage before that
+    seconds = std::max(seconds, arrives + passes + std::max(after, ends));
     updates = std::max(updates, stage.update / shards);
     const BlockCosts& first = all[static_cast<size_t>(s)].costs;  // the stage's first chunk
     arrives += first.forward, ends += first.backward;

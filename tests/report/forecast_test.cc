@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <bit>
-
 #include "tests/cluster/planned_stages.h"
 
 namespace hawser::testing {
@@ -75,27 +73,6 @@ TEST(Forecast, IsThatOfTheEnginesPlans) {
     }
     EXPECT_EQ(forecast.most_bytes(), most) << layout.name();
   }
-}
-
-/// The lifetime of sent activations is found with few micro-batches if there are many (make_stage_plans). It
-/// is that of plans that try every lifetime with all of theirs.
-TEST(Forecast, LifetimesOfManyMicroBatchesAreThoseOfFewer) {
-  size_t longer = 0;
-  for (const ScheduleRow& row : parallel::pipeline::kSchedules)
-    for (const int64_t stages : {2, 3, 6, 8, 12}) {
-      if (row.chunks != RankChunks::kV) continue;
-      const auto lifetime = [&](int64_t micro_batches) {
-        const config::ResolvedConfig config = with(pipeline_of(row, stages), micro_batches, 2 * stages);
-        const Forecast forecast(config, plain_cluster(2));
-        return forecast.stages().front().stage.sent_lifetime_actions;
-      };
-      const auto few = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(2 * stages)));
-      const size_t of_all = lifetime(2 * few - 1);
-      EXPECT_EQ(lifetime(2 * few), of_all) << row.name << " of " << stages;
-      EXPECT_EQ(lifetime(4 * few), of_all) << row.name << " of " << stages;
-      longer += of_all > std::bit_floor(static_cast<size_t>(std::min<int64_t>(stages, 16))) ? 1 : 0;
-    }
-  EXPECT_GT(longer, 3u);  // most need more than the first lifetime
 }
 
 /// Once the pipeline is full, every period of micro-batches takes as long as the one before.

@@ -11,6 +11,7 @@
 
 #include "engine/assembly/assemble.h"
 #include "engine/base/error.h"
+#include "engine/report/chunks_in_flight.h"
 #include "engine/report/layout_bounds.h"
 #include "engine/report/search_report.h"
 #include "tests/cluster/planned_stages.h"
@@ -125,6 +126,31 @@ TEST(LayoutSearch, BoundsAreNearOfEverySchedule) {
   EXPECT_GT(compare_bounds(c, "pipeline"), 0.8);
   c.config["mesh"] = {{"pp", 2}, {"dp_shard", 2}};
   EXPECT_GT(compare_bounds(c, "pipeline with shards"), 0.8);
+}
+
+/// Bounds look at as many micro-batches as fill the pipeline. No stage has more activations with all of them.
+TEST(LayoutSearch, FewMicroBatchesFillAPipeline) {
+  namespace pipeline = parallel::pipeline;
+  for (const pipeline::ScheduleRow& row : pipeline::kSchedules)
+    for (const int64_t chunks : {2, 5})
+      for (const int64_t micro_batches : {65, 96, 127}) {
+        const bool configured = row.chunks == pipeline::RankChunks::kConfigured;
+        const pipeline::Shape shape{row.schedule, 8, micro_batches,
+                                    configured                                 ? chunks
+                                    : row.chunks == pipeline::RankChunks::kOne ? 1
+                                                                               : 2,
+                                    8};
+        const std::vector<double> saved(static_cast<size_t>(shape.stages * shape.chunks), 1);
+        for (int64_t stage = 0; stage < shape.stages; ++stage) {
+          double now = 0, most = 0;
+          for (const plan::Action& a : pipeline::actions(shape, stage)) {
+            now += a.part == plan::Part::kForward ? 1 : a.part == plan::Part::kBackwardWeight ? 0 : -1;
+            if (!a.overlaps_next) most = std::max(most, now);
+          }
+          EXPECT_EQ(train::most_in_flight(shape, stage, saved), most)
+              << row.name << " stage " << stage << " micro-batches " << micro_batches;
+        }
+      }
 }
 
 TEST(LayoutSearch, TheBestDoNotDependOnTheOrderOfSearch) {
