@@ -309,8 +309,8 @@ HWS_API hws_status hws_plan_create_on(const hws_config* config, const char* clus
  * equally fast ones the simpler. `not_tried` layouts were not simulated, because a search simulates only so
  * many; each takes `not_tried_seconds` or more. The result is the same on every machine.
  *
- * Errors: HWS_CONFIG_INVALID if no mesh has that many ranks or none divides the global batch, with the nearest
- * number that works; HWS_OUT_OF_MEMORY if the model fits in no layout, with the least bytes; those of
+ * Errors: HWS_CONFIG_INVALID if no mesh has that many ranks or none divides the global batch, with the
+ * nearest number that works; HWS_OUT_OF_MEMORY if the model fits in no layout, with the least bytes; those of
  * hws_plan_create_on. */
 HWS_API hws_status hws_plan_search(const hws_config* config, const char* cluster, int64_t ranks, int32_t top,
                                    hws_plan** out);

@@ -50,6 +50,7 @@ std::vector<Layout> layouts() {
   one.recompute = R"({"policy": "full"})", one.cp = 2;
   all.push_back(one);
   one = {};
+  one.dp_shard = 2;
   one.offload = R"({"activations": "disk", "folder": "/tmp"})";
   all.push_back(one);
   return all;
