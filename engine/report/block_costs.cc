@@ -20,10 +20,12 @@ void add_seconds(const Plan& plan, const plan::CostTable& costs, std::vector<Blo
     double seconds = costs.seconds[i];
     for (const ExchangeNote& note : n.exchanges) seconds += costs.exchange_seconds(note);
     const bool in_weight_pass = n.op == Op::kBackwardWeight || n.op == Op::kRoundGrad;
-    (is_update(n.op)        ? block.update
-     : n.op == Op::kForward ? block.forward
-     : in_weight_pass       ? block.weights
-                            : block.backward) += seconds;
+    (n.op == Op::kOptimizerStep ? block.update
+     : n.op == Op::kGradNorm    ? block.norm
+     : n.op == Op::kForward     ? block.forward
+     : n.op == Op::kRecompute   ? block.recompute
+     : in_weight_pass           ? block.weights
+                                : block.backward) += seconds;
     if (n.op != Op::kRecompute) block.flops += n.flops;
   }
 }

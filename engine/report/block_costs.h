@@ -12,7 +12,8 @@ namespace hawser::train {
 /// Seconds of the compute lane without launches, and bytes of the arena.
 struct BlockCosts {
   double forward = 0, backward = 0;
-  double weights = 0;  ///< of the weight pass, if the backward has two passes; `backward` is the input pass
+  double recompute = 0;  ///< before the backward, even before its gradient has arrived
+  double weights = 0;    ///< of the weight pass, if the backward has two passes; `backward` is the input pass
   double norm = 0, update = 0;  ///< by a rank that has all of the state
   double flops = 0;             ///< forward and backward, by which a pipeline divides layers
   double saved = 0;             ///< activations that a forward leaves for the block's backward

@@ -14,6 +14,7 @@ pipeline::Shape shape_of(const LayoutChoice& c, int64_t micro_batches, int64_t g
 
 /// Most micro-batches are in flight as soon as the pipeline is full, so few of them are looked at.
 double most_in_flight(const pipeline::Shape& shape, int64_t stage, const std::vector<double>& saved) {
+  if (pipeline::is_v(shape.schedule) && shape.micro_batches < 2 * shape.stages) return 0;  // no such schedule
   pipeline::Shape few = shape;
   if (shape.schedule != parallel::PipelineSchedule::kGpipe && shape.micro_batches > 6 * shape.group)
     few.micro_batches = 4 * shape.group + shape.micro_batches % shape.group;

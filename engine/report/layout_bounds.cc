@@ -37,7 +37,8 @@ bool splits(const LayoutChoice& c) {
 }
 
 void add(BlockCosts* to, const BlockCosts& from) {
-  to->forward += from.forward, to->backward += from.backward, to->weights += from.weights;
+  to->forward += from.forward, to->recompute += from.recompute;
+  to->backward += from.backward, to->weights += from.weights;
   to->norm += from.norm, to->update += from.update, to->saved += from.saved;
   to->weight += from.weight, to->gradient += from.gradient, to->optimizer += from.optimizer;
 }
@@ -192,7 +193,7 @@ double LayoutBounds::least_seconds(const LayoutChoice& c) const {
     BlockCosts stage;
     for (const Place& p : all)
       if (p.stage == s) add(&stage, p.costs);
-    const double passes = m * (stage.forward + stage.backward);
+    const double passes = m * (stage.forward + stage.recompute + stage.backward);
     const double after = m * stage.weights + stage.norm / shards;  // gradients leave the stage before that
     seconds = std::max(seconds, arrives + passes + std::max(after, ends));
     updates = std::max(updates, stage.update / shards);
