@@ -13,6 +13,10 @@ namespace {
 
 namespace pipeline = parallel::pipeline;
 
+/// Ranks that divide a layer in a small plan. Finding the routes of more takes longer than it saves, and
+/// layouts that divide layers among more are rarely fast.
+constexpr int64_t kMostMeasured = 64;
+
 bool trains_all(const config::ResolvedConfig& config) {
   return !config.model.adapter.on() && config.optimizer.frozen.empty() && config.optimizer.rules.empty() &&
          config.optimizer.kind == config::OptimizerKind::kAdamW;
@@ -82,10 +86,11 @@ std::shared_ptr<const std::vector<BlockCosts>> LayoutBounds::measured(const Layo
   return found == measured_.end() ? nullptr : found->second;
 }
 
-/// Returns nothing if the rules refuse the small plan, or if stages have other places in their nodes than its
-/// stages.
+/// Returns nothing if the small plan has too many ranks, if the rules refuse it, or if stages have other
+/// places in their nodes than its stages.
 std::shared_ptr<const std::vector<BlockCosts>> LayoutBounds::measure_one(const LayoutChoice& c) const {
   const int64_t layers = base_.model.layers, most = equal_layers_ ? std::min<int64_t>(layers, 2) : layers;
+  if (c.tp * c.cp > kMostMeasured) return nullptr;
   for (const cluster::NetworkLevel& level : cluster_.levels)
     if (level.ranks > 0 && c.tp * c.cp % level.ranks != 0 && level.ranks % (c.tp * c.cp) != 0) return nullptr;
   try {
