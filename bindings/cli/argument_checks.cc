@@ -70,6 +70,17 @@ void add_sets(CLI::App* app, std::vector<std::string>* sets) {
       ->allow_extra_args(false);
 }
 
+void add_search(CLI::App* plan, bool* search, int64_t* ranks, int32_t* top) {
+  plan->add_flag("--search", *search,
+                 "With --cluster: print the fastest layouts; fields that the config sets stay as they are");
+  plan->add_option("--ranks", *ranks,
+                   "With --search: the number of devices; otherwise the cluster's, or that of /mesh")
+      ->check(CLI::PositiveNumber);
+  plan->add_option("--top", *top, "With --search: the number of layouts")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+}
+
 void add_cluster(CLI::App* plan, std::string* cluster, double* tokens) {
   plan->add_option("--cluster", *cluster,
                    "Predict a step on these devices: a cluster file, or a100-80, h100-80 or h200-141")

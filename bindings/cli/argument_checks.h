@@ -36,6 +36,8 @@ void add_sets(CLI::App* app, std::vector<std::string>* sets);
 void add_adapter(CLI::App* app, bool* lora, bool* qlora, bool* dora);
 /// Adds the options of `plan` that predict a step on the devices of a cluster.
 void add_cluster(CLI::App* plan, std::string* cluster, double* tokens);
+/// Adds the options of `plan` that search for the fastest layouts.
+void add_search(CLI::App* plan, bool* search, int64_t* ranks, int32_t* top);
 /// Adds the option of `device` that writes a cluster file.
 void add_measure(CLI::App* device, std::string* file);
 

@@ -112,12 +112,14 @@ int run_init(const std::string& preset, const std::string& file) {
 
 int run_plan(const ConfigOptions& options, const ClusterOptions& on, bool json) {
   if (on.cluster.empty() && on.tokens > 0) refuse("--tokens predicts a run on a cluster; add --cluster");
+  if (on.cluster.empty() && on.search) refuse("--search looks for layouts on a cluster; add --cluster");
+  if (!on.search && on.ranks > 0) refuse("--ranks is for a search; add --search");
   const Config config = load_config(options);
   // The text of a file if there is one, otherwise the name of a cluster in the library.
   const std::string cluster = exists(on.cluster) ? read_file(on.cluster) : on.cluster;
-  const Plan plan = cluster.empty()
-                        ? make<Plan>(hws_plan_create, config.get())
-                        : make<Plan>(hws_plan_create_on, config.get(), cluster.c_str(), on.tokens);
+  const Plan plan = cluster.empty() ? make<Plan>(hws_plan_create, config.get())
+                    : on.search ? make<Plan>(hws_plan_search, config.get(), cluster.c_str(), on.ranks, on.top)
+                                : make<Plan>(hws_plan_create_on, config.get(), cluster.c_str(), on.tokens);
   output().line(text_of(hws_plan_report, plan.get(), json ? HWS_FORMAT_JSON : HWS_FORMAT_TEXT));
   return kExitOk;
 }

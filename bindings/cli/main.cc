@@ -229,6 +229,7 @@ void add_config_commands(CLI::App* app, Action* action) {
   plan->add_flag("--json", *plan_json, "Print JSON");
   auto on = std::make_shared<hawser::cli::ClusterOptions>();
   hawser::cli::add_cluster(plan, &on->cluster, &on->tokens);
+  hawser::cli::add_search(plan, &on->search, &on->ranks, &on->top);
   plan->callback([=] { *action = [=] { return hawser::cli::run_plan(*plan_options, *on, *plan_json); }; });
 
   CLI::App* prove = app->add_subcommand(

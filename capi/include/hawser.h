@@ -298,6 +298,24 @@ HWS_API hws_status hws_plan_create(const hws_config* config, hws_plan** out);
  * details; HWS_NOT_FOUND for an unknown name; those of hws_plan_create. */
 HWS_API hws_status hws_plan_create_on(const hws_config* config, const char* cluster, double tokens,
                                       hws_plan** out);
+/** Searches for the fastest layouts of a config on a cluster, at the global batch of the config. The search
+ * varies the degrees of /mesh, /pipeline/schedule and chunks, /batch/micro_batch, /zero/stage and
+ * /recompute/policy, except for fields that the config sets. `cluster`: as for hws_plan_create_on. `ranks`:
+ * the number of devices; 0: those of the cluster, or else of the config's mesh. `top`: the number of layouts,
+ * 1 to 1000.
+ *
+ * The report is {"cluster","ranks","global_batch","layouts": [{"fields": a config with the fields to set,
+ * "seconds","tokens_per_second","mfu","bubble_share","exposed_seconds": {group: seconds},"fullest_stage":
+ * {"stage","device_bytes","free_bytes","memory"}}],"considered","refused","does_not_fit": {reason: layouts},
+ * "fits_with_zero1","slower","forecasts","not_tried","not_tried_seconds"}, the fastest layout first, of
+ * equally fast ones the simpler. `not_tried` layouts were not simulated, because a search simulates only so
+ * many; each takes `not_tried_seconds` or more. The result is the same on every machine.
+ *
+ * Errors: HWS_CONFIG_INVALID if no mesh has that many ranks or none divides the global batch, with the
+ * nearest number that works; HWS_OUT_OF_MEMORY if the model fits in no layout, with the least bytes; those of
+ * hws_plan_create_on. */
+HWS_API hws_status hws_plan_search(const hws_config* config, const char* cluster, int64_t ranks, int32_t top,
+                                   hws_plan** out);
 /** HWS_FORMAT_TEXT: the list of instructions, memory by category, and the calls of kernels in a step.
  * HWS_FORMAT_JSON: the same as {"instructions":[...],"memory":{category: bytes},"work":[...],"total_bytes",
  * "parameters","flops_per_token","ranks","strategy","transport_bytes","fits","hugging_face",...}. work is a

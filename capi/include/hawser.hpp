@@ -370,6 +370,13 @@ class Plan {
   Plan(const Config& config, const std::string& cluster, double tokens = 0) {
     detail::check(hws_plan_create_on(config.get(), detail::c_str(cluster), tokens, handle_.out()));
   }
+  /// Finds the fastest layouts on a cluster. `ranks`: 0 for those of the cluster, or else of the config's mesh.
+  static Plan search(const Config& config, const std::string& cluster, std::int64_t ranks = 0,
+                     std::int32_t top = 10) {
+    Plan found;
+    detail::check(hws_plan_search(config.get(), detail::c_str(cluster), ranks, top, found.handle_.out()));
+    return found;
+  }
   std::string report(Format format = Format::kText) const {
     return detail::text([&](hws_buffer** out) {
       return hws_plan_report(handle_.get(), static_cast<std::int32_t>(format), out);
@@ -377,6 +384,7 @@ class Plan {
   }
 
  private:
+  Plan() = default;
   detail::Handle<hws_plan, hws_plan_destroy> handle_;
 };
 

@@ -7,10 +7,15 @@
 #include "capi/src/guard.h"
 #include "engine/report/foretold_report.h"
 #include "engine/report/plan_report.h"
+#include "engine/report/search_report.h"
 
 using namespace hawser::capi;
 
 namespace {
+
+/// The most ranks and the most layouts of a search.
+constexpr int64_t kMostRanks = 1048576;
+constexpr int32_t kMostLayouts = 1000;
 
 class PlanObject : public Object {
  public:
@@ -40,6 +45,23 @@ hws_status hws_plan_create_on(const hws_config* config, const char* cluster, dou
     auto plan = std::make_unique<PlanObject>();
     const hawser::config::ConfigTree tree = Use<Config>(call, config, Access::kShared)->tree;
     hawser::train::PlanTexts texts = hawser::train::foretold_plan(tree, text, tokens);
+    plan->text = std::move(texts.text), plan->json = std::move(texts.json);
+    publish(std::move(plan), out);
+  });
+}
+
+hws_status hws_plan_search(const hws_config* config, const char* cluster, int64_t ranks, int32_t top,
+                           hws_plan** out) {
+  return guard(__func__, [&](const Call& call) {
+    call.out(out);
+    const std::string_view text = call.text(cluster, "cluster", Call::kValueLimit);
+    if (ranks < 0 || ranks > kMostRanks)
+      call.invalid("ranks", fmt::format("is {}; it must be 0 (the cluster's) to {}", ranks, kMostRanks));
+    if (top < 1 || top > kMostLayouts)
+      call.invalid("top", fmt::format("is {}; it must be 1 to {}", top, kMostLayouts));
+    auto plan = std::make_unique<PlanObject>();
+    const hawser::config::ConfigTree tree = Use<Config>(call, config, Access::kShared)->tree;
+    hawser::train::PlanTexts texts = hawser::train::searched_plan(tree, text, ranks, top);
     plan->text = std::move(texts.text), plan->json = std::move(texts.json);
     publish(std::move(plan), out);
   });

@@ -97,9 +97,7 @@ std::vector<bool> in_graphs(const Plan& plan) {
 
 void add_exchange_rates(NetworkCosts* network, const Instruction& n, plan::CostTable* costs) {
   for (const ExchangeNote& note : n.exchanges) {
-    const auto same = [&](const plan::ExchangeRate& r) {
-      return r.group == note.group && r.operation == note.operation;
-    };
+    const auto same = [&](const plan::ExchangeRate& r) { return r.is_of(note); };
     if (std::any_of(costs->exchange_rates.begin(), costs->exchange_rates.end(), same)) continue;
     const TransferRate rate = network->rate(parallel::sent_in(note));
     costs->exchange_rates.push_back({note.group, note.operation, rate.latency, rate.seconds_per_byte});

@@ -26,10 +26,11 @@ std::vector<bool> groups_in_base(const nn::ParameterTable& table) {
   return in_base;
 }
 
-int64_t count(const std::vector<mesh::ElementRun>& runs) {
-  int64_t elements = 0;
-  for (const mesh::ElementRun& run : runs) elements += run.size();
-  return elements;
+/// Returns the number of a tensor's elements that a rank has.
+int64_t elements(const mesh::PlacedTensor& tensor, int64_t rank) {
+  int64_t count = 0;
+  for (const mesh::Block& block : tensor.blocks(rank)) count += block.box.elements();
+  return count;
 }
 
 }  // namespace
@@ -167,8 +168,9 @@ void ShardLayout::find_model_sums(const nn::ParameterTable& table) {
 
 void ShardLayout::share_writing(const nn::ParameterTable& table) {
   const auto kept = [&](const nn::Parameter& p) -> int64_t {  // elements
+    if (!group(p.group).here) return 0;
     if (p.in_base() && (options_.base_elsewhere || p.read == nn::Read::kNf4)) return 0;
-    if (p.room != p.size) return count(state_of(p, options_.rank));
+    if (p.room != p.size) return elements(placed_state(p), options_.rank);
     const mesh::FlatRange& state = group(p.group).state;
     return std::max<int64_t>(0, std::min(p.offset + p.size, state.end) - std::max(p.offset, state.begin));
   };
@@ -204,11 +206,15 @@ mesh::Box ShardLayout::share_of(const nn::Parameter& p) const {
   return blocks.empty() ? mesh::Box{{}, {}} : blocks[0].box;
 }
 
-std::vector<mesh::ElementRun> ShardLayout::state_of(const nn::Parameter& p, int64_t rank) const {
+mesh::PlacedTensor ShardLayout::placed_state(const nn::Parameter& p) const {
   // The axes of the gradient's sum make no difference to which rank keeps the state.
   GroupedTensor in = in_group(p, group(p.group).elements, options_.mesh, false);
   if (!options_.stage_of.empty()) in.stages = {options_.stage_of[static_cast<size_t>(p.block)]};
-  const mesh::PlacedTensor state = over_mesh_.state(in);
+  return over_mesh_.state(in);
+}
+
+std::vector<mesh::ElementRun> ShardLayout::state_of(const nn::Parameter& p, int64_t rank) const {
+  const mesh::PlacedTensor state = placed_state(p);
   std::vector<mesh::ElementRun> runs = mesh::element_runs(state, rank);
   const bool flat = std::any_of(state.layout().entries.begin(), state.layout().entries.end(),
                                 [](const mesh::Entry& e) { return e.placement == mesh::Placement::kFlat; });

@@ -209,6 +209,7 @@ class ShardLayout {
   void place_window(GroupLayout* group, plan::BlockState* slots) const;
   void place(GroupLayout* group, int64_t state_elements, int64_t block, plan::BlockState* slots) const;
   bool has(int64_t block) const;
+  mesh::PlacedTensor placed_state(const nn::Parameter& p) const;
   void find_model_sums(const nn::ParameterTable& table);
   void share_writing(const nn::ParameterTable& table);
   void find_balances(const nn::ParameterTable& table);

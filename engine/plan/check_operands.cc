@@ -5,36 +5,47 @@
 namespace hawser::plan {
 namespace {
 
-/// Returns how many slots the rules allow for `operand` in an instruction with or without a block.
-Count count_of(const OperandRules& rules, Operand operand, bool with_block) {
-  for (const OperandRule& rule : rules) {
-    if (rule.operand != operand) continue;
-    if (rule.count == Count::kOneWithBlock) return with_block ? Count::kOne : Count::kNone;
-    if (rule.count == Count::kOneWithoutBlock) return with_block ? Count::kNone : Count::kOne;
-    return rule.count;
-  }
-  return Count::kNone;
+/// Returns how many slots a rule allows in an instruction with or without a block.
+Count count_of(const OperandRule& rule, bool with_block) {
+  if (rule.count == Count::kOneWithBlock) return with_block ? Count::kOne : Count::kNone;
+  if (rule.count == Count::kOneWithoutBlock) return with_block ? Count::kNone : Count::kOne;
+  return rule.count;
+}
+
+using OperandCounts = std::array<int32_t, static_cast<size_t>(Operand::kCount)>;
+
+/// Checks that as many slots are given for an operand as the op's row allows.
+void check_count(const Plan& plan, size_t index, Operand operand, int32_t given, Count allowed,
+                 bool written) {
+  const Instruction& n = plan.instructions[index];
+  const bool needs = allowed == Count::kOne || allowed == Count::kSome;
+  const bool many = allowed == Count::kSome || allowed == Count::kAny;
+  const int32_t most = allowed == Count::kNone ? 0 : many ? given : 1;
+  if (given >= (needs ? 1 : 0) && given <= most) return;
+  fail(Code::kInternal,
+       "plan {}: instruction {} ({}) {} {} slots as \"{}\"; its row in plan/op_table.h says {}", plan.name,
+       index, op_name(n.op), written ? "writes" : "reads", given, operand_name(operand),
+       most == 0 ? "none"
+       : needs   ? (many ? "one or more" : "one")
+                 : "at most one");
 }
 
 /// Checks that the op's row allows each operand of the instruction, in the number in which it occurs.
 void check_rules(const Plan& plan, size_t index, const OperandRules& rules, bool written) {
   const Instruction& n = plan.instructions[index];
-  std::array<int32_t, static_cast<size_t>(Operand::kCount)> given{};
+  OperandCounts given{};
   for (const Use& use : n.uses)
     if (use.written == written) ++given[static_cast<size_t>(use.operand)];
-  for (size_t o = 0; o < given.size(); ++o) {
-    const Count allowed = count_of(rules, static_cast<Operand>(o), n.block >= 0);
-    const bool needs = allowed == Count::kOne || allowed == Count::kSome;
-    const bool many = allowed == Count::kSome || allowed == Count::kAny;
-    const int32_t most = allowed == Count::kNone ? 0 : many ? given[o] : 1;
-    if (given[o] >= (needs ? 1 : 0) && given[o] <= most) continue;
-    fail(Code::kInternal,
-         "plan {}: instruction {} ({}) {} {} slots as \"{}\"; its row in plan/op_table.h says {}", plan.name,
-         index, op_name(n.op), written ? "writes" : "reads", given[o], operand_name(static_cast<Operand>(o)),
-         most == 0 ? "none"
-         : needs   ? (many ? "one or more" : "one")
-                   : "at most one");
+  for (const OperandRule& rule : rules) {
+    if (rule.operand == Operand::kCount) break;
+    int32_t& of_operand = given[static_cast<size_t>(rule.operand)];
+    if (of_operand < 0) continue;  // the first rule of an operand counts
+    check_count(plan, index, rule.operand, of_operand, count_of(rule, n.block >= 0), written);
+    of_operand = -1;
   }
+  for (const Use& use : n.uses)
+    if (const int32_t left = given[static_cast<size_t>(use.operand)]; use.written == written && left > 0)
+      check_count(plan, index, use.operand, left, Count::kNone, written);
 }
 
 /// The host's processor reaches only host memory, and the host's copies of the step's scalars and sums.

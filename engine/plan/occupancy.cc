@@ -29,8 +29,10 @@ bool ByteRanges::Cursor::raise(int64_t* at, int64_t bytes) {
   return true;
 }
 
-Occupancy::Occupancy(size_t instructions)
-    : leaves_(std::bit_ceil(std::max<size_t>(instructions, 1))), nodes_(2 * leaves_) {}
+Occupancy::Occupancy(size_t instructions) : leaves_(std::bit_ceil(std::max<size_t>(instructions, 1))) {
+  nodes_.reserve(2 * leaves_);
+  for (size_t i = 0; i < 2 * leaves_; ++i) nodes_.emplace_back(&memory_);
+}
 
 /// Calls fn for the nodes that make up [first, last].
 template <typename Fn>

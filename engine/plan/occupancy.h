@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory_resource>
 #include <vector>
 
 namespace hawser::plan {
@@ -18,6 +19,8 @@ class ByteRanges {
   struct Range {
     int64_t begin, end;
   };
+  /// `memory` must outlive this object.
+  explicit ByteRanges(std::pmr::memory_resource* memory) : ranges_(memory) {}
   void add(int64_t begin, int64_t end);
   bool empty() const { return ranges_.empty(); }
 
@@ -34,7 +37,7 @@ class ByteRanges {
   };
 
  private:
-  std::vector<Range> ranges_;
+  std::pmr::vector<Range> ranges_;
 };
 
 class Occupancy {
@@ -50,6 +53,7 @@ class Occupancy {
 
  private:
   struct Node {
+    explicit Node(std::pmr::memory_resource* memory) : covering(memory), reaching(memory) {}
     ByteRanges covering, reaching;
   };
   template <typename Fn>
@@ -58,8 +62,9 @@ class Occupancy {
   void each_above(int32_t first, int32_t last, Fn fn) const;
 
   size_t leaves_;
-  std::vector<ByteRanges::Cursor> cursors_;  // cursors of the last lowest_free
-  std::vector<Node> nodes_;                  // nodes_[1] is the root; the children of i are 2i and 2i + 1
+  std::pmr::monotonic_buffer_resource memory_;  // of all nodes: a heap would spend more time than the search
+  std::vector<ByteRanges::Cursor> cursors_;     // cursors of the last lowest_free
+  std::vector<Node> nodes_;                     // nodes_[1] is the root; the children of i are 2i and 2i + 1
 };
 
 }  // namespace hawser::plan

@@ -288,8 +288,7 @@ class Clocks {
 double CostTable::exchange_seconds(const ExchangeNote& note) const {
   const auto bytes = static_cast<double>(note.bytes);
   for (const ExchangeRate& rate : exchange_rates)
-    if (rate.group == note.group && rate.operation == note.operation)
-      return rate.latency + bytes * rate.seconds_per_byte;
+    if (rate.is_of(note)) return rate.latency + bytes * rate.seconds_per_byte;
   return exchange_latency +
          bytes / (exchange_bytes_per_second > 0 ? exchange_bytes_per_second : bytes_per_second);
 }

@@ -32,8 +32,15 @@ namespace hawser::plan {
 
 /// The time of exchanges inside blocks with this group and operation (ExchangeNote), by their bytes.
 struct ExchangeRate {
-  std::string_view group, operation;
+  const char *group = "", *operation = "";
   double latency = 0, seconds_per_byte = 0;
+  bool is_of(const ExchangeNote& note) const {
+    return is_same(group, note.group) && is_same(operation, note.operation);
+  }
+
+ private:
+  /// Equal names are mostly the same literal.
+  static bool is_same(const char* a, const char* b) { return a == b || std::string_view(a) == b; }
 };
 
 /// The costs of one rank, all >= 0.

@@ -6,13 +6,11 @@
 #include <cmath>
 
 #include "engine/assembly/assemble.h"
-#include "engine/assembly/memory_check.h"
 #include "engine/base/error.h"
 #include "engine/base/json.h"
-#include "engine/cluster/foretell.h"
 #include "engine/cluster/kernel_seconds.h"
 #include "engine/plan/step_work.h"
-#include "engine/ranks/described_device.h"
+#include "engine/report/forecast.h"
 #include "engine/report/kernel_calls_report.h"
 #include "engine/report/pipeline_report.h"
 
@@ -44,54 +42,22 @@ class ForetoldReport {
   ForetoldReport(const config::ConfigTree& config, std::string_view cluster_text, double tokens)
       : cluster_(cluster::cluster_of(cluster_text)),
         a_(assemble(on_described_device(config, cluster_))),
-        device_(described_device(cluster_, a_.config)),
-        model_(model_of(a_.config, device_.tile_rows())),
-        strategies_(strategies_of(a_.config)),
-        stages_(make_stage_plans(model_, a_.config, target(), false)),
-        tokens_(tokens) {
+        forecast_(a_.config, cluster_),
+        stages_(forecast_.stages()),
+        step_(forecast_.step()),
+        tokens_(tokens),
+        sent_(forecast_.sent()) {
     if (!(tokens >= 0) || !std::isfinite(tokens))
       fail(Code::kInvalidArgument, "tokens is {}; it must be 0 (none) or the tokens of a run", tokens);
-    for (size_t s = 0; s < stages_.size(); ++s)
-      layouts_.emplace_back(model_.table(),
-                            layout_options(a_.config, strategies_, stages_[s].strategy,
-                                           strategies_.first_of_stage(static_cast<int64_t>(s)), false));
-    std::vector<cluster::StageProblem> problems;
-    for (size_t s = 0; s < stages_.size(); ++s)
-      problems.push_back({&stages_[s].train, &layouts_[s], &stages_[s].strategy});
-    step_ = cluster::foretell(cluster_, problems);
-    sent_ = cluster::sent_rows(cluster_, problems.front());
   }
 
   std::string json() const;
   std::string text() const;
 
  private:
-  Target target() const {
-    return described_target(device_, a_.config, choose_kernels(a_.config),
-                            choose_threads(a_.config, static_cast<int32_t>(ranks())));
-  }
-  int64_t ranks() const { return a_.config.mesh.world(); }
-  double tokens_of_step() const {
-    const config::BatchConfig& b = a_.config.batch;
-    return static_cast<double>(b.global_batch * b.sequence);
-  }
-  double tokens_per_second() const { return tokens_of_step() / step_.seconds; }
-  /// Returns the model's FLOPs per second, without those of recomputation, as a share of the peak of all
-  /// ranks.
-  double mfu() const {
-    return model_.flops_per_token(a_.config.batch.sequence) * tokens_per_second() /
-           (static_cast<double>(ranks()) * cluster_.device.peak(compute_type(a_.config)));
-  }
-  double steps() const { return std::ceil(tokens_ / tokens_of_step()); }
+  double steps() const { return std::ceil(tokens_ / forecast_.tokens_of_step()); }
   double days() const { return steps() * step_.seconds / 86400; }
-  double gpu_hours() const { return days() * 24 * static_cast<double>(ranks()); }
-  int64_t most_bytes() const {
-    int64_t most = 0;
-    for (const EnginePlans& plans : stages_) most = std::max(most, plans.device_bytes());
-    return most;
-  }
-  bool fits() const { return static_cast<double>(most_bytes()) <= cluster_.device.memory_bytes; }
-
+  double gpu_hours() const { return days() * 24 * static_cast<double>(forecast_.ranks()); }
   OrderedJson stage_json(size_t s) const;
   OrderedJson sent_json() const;
   OrderedJson work_json(const plan::Plan& plan) const;
@@ -102,13 +68,10 @@ class ForetoldReport {
 
   cluster::Cluster cluster_;
   Assembly a_;
-  DeviceChoice device_;
-  nn::Model model_;
-  const parallel::Strategies strategies_;
-  std::vector<EnginePlans> stages_;
+  Forecast forecast_;
+  const std::vector<EnginePlans>& stages_;
+  const ForetoldStep& step_;
   double tokens_;
-  std::vector<parallel::ShardLayout> layouts_;  // of the first rank of each stage
-  ForetoldStep step_;
   std::vector<SentRow> sent_;  // by a rank of the first stage
 };
 
@@ -172,8 +135,8 @@ OrderedJson ForetoldReport::work_json(const plan::Plan& plan) const {
 OrderedJson ForetoldReport::foretold_json() const {
   OrderedJson json = {{"cluster", cluster_.name},
                       {"seconds", step_.seconds},
-                      {"tokens_per_second", tokens_per_second()},
-                      {"mfu", mfu()},
+                      {"tokens_per_second", forecast_.tokens_per_second()},
+                      {"mfu", forecast_.mfu()},
                       {"bubble_share", step_.mean().bubble / step_.seconds},
                       {"mean_seconds", times_json(step_.mean())}};
   for (size_t s = 0; s < stages_.size(); ++s) json["stages"].push_back(stage_json(s));
@@ -181,22 +144,22 @@ OrderedJson ForetoldReport::foretold_json() const {
   if (tokens_ > 0)
     json["run"] = {{"tokens", tokens_}, {"steps", steps()}, {"days", days()}, {"device_hours", gpu_hours()}};
   for (const char* const line : kNotModelled) json["not_modelled"].push_back(line);
-  if (device_.kind == device::Kind::kCuda) json["bounds"] = kBounds;
+  if (forecast_.device().kind == device::Kind::kCuda) json["bounds"] = kBounds;
   return json;
 }
 
 std::string ForetoldReport::json() const {
   const plan::Plan& first = stages_.front().train;
   OrderedJson report = {{"name", first.name},
-                        {"device", kind_name(device_.kind)},
-                        {"ranks", ranks()},
+                        {"device", kind_name(forecast_.device().kind)},
+                        {"ranks", forecast_.ranks()},
                         {"memory", memory_json(stages_.front())},
                         {"total_bytes", stages_.front().device_bytes()},
-                        {"parameters", model_.table().count()},
-                        {"flops_per_token", model_.flops_per_token(a_.config.batch.sequence)},
+                        {"parameters", forecast_.model().table().count()},
+                        {"flops_per_token", forecast_.model().flops_per_token(a_.config.batch.sequence)},
                         {"fits",
-                         {{"all_ranks", fits()},
-                          {"needed_bytes", most_bytes()},
+                         {{"all_ranks", forecast_.fits()},
+                          {"needed_bytes", forecast_.most_bytes()},
                           {"available_bytes", cluster_.device.memory_bytes}}},
                         {"foretold", foretold_json()}};
   report["work"] = work_json(first);
@@ -229,8 +192,9 @@ std::string ForetoldReport::stages_text() const {
                         free >= 0 ? plan::bytes_text(static_cast<int64_t>(free)) : "none", t.computing,
                         t.exposed_in_all() + t.copies, t.bubble);
   }
-  if (!fits())
-    text += fmt::format("it does not fit: a rank needs {}, but has {}\n", plan::bytes_text(most_bytes()),
+  if (!forecast_.fits())
+    text += fmt::format("it does not fit: a rank needs {}, but has {}\n",
+                        plan::bytes_text(forecast_.most_bytes()),
                         plan::bytes_text(static_cast<int64_t>(cluster_.device.memory_bytes)));
   return text + "\n";
 }
@@ -253,20 +217,21 @@ std::string ForetoldReport::sent_text() const {
 }
 
 std::string ForetoldReport::text() const {
-  std::string text = ranks() == 1 ? fmt::format("1 rank of {}\n\n", cluster_.name)
-                                  : fmt::format("{} ranks ({}) of {}\n\n", ranks(),
-                                                degrees_text(a_.config.mesh), cluster_.name);
+  std::string text = forecast_.ranks() == 1 ? fmt::format("1 rank of {}\n\n", cluster_.name)
+                                            : fmt::format("{} ranks ({}) of {}\n\n", forecast_.ranks(),
+                                                          degrees_text(a_.config.mesh), cluster_.name);
   text += fmt::format("a step     {:.4f} s, {:.0f} tokens/s, MFU {:.1f} %\nshares     {}\n", step_.seconds,
-                      tokens_per_second(), 100 * mfu(), shares_text());
+                      forecast_.tokens_per_second(), 100 * forecast_.mfu(), shares_text());
   if (tokens_ > 0)
     text += fmt::format("a run      {:.4g} tokens: {:.0f} steps, {:.2f} days, {:.0f} {}-hours\n", tokens_,
-                        steps(), days(), gpu_hours(), device_.kind == device::Kind::kCuda ? "GPU" : "rank");
+                        steps(), days(), gpu_hours(),
+                        forecast_.device().kind == device::Kind::kCuda ? "GPU" : "rank");
   text += "\n" + stages_text() + sent_text();
   if (stages_.size() > 1) text += pipeline_text(stages_) + "The rest describes the first stage.\n\n";
   text += plan::format_memory(stages_.front().train) + "\n";
   text += work_text(plan::step_work(stages_.front().train)) + "\n";
   for (const char* const line : kNotModelled) text += fmt::format("not modelled: {}\n", line);
-  if (device_.kind == device::Kind::kCuda) text += fmt::format("memory: {}\n", kBounds);
+  if (forecast_.device().kind == device::Kind::kCuda) text += fmt::format("memory: {}\n", kBounds);
   return text;
 }
 

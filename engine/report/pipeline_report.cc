@@ -34,9 +34,9 @@ std::string blocks_text(const EnginePlans& plans, int32_t head) {
 }
 
 /// The simulator's prediction of a step in which every FLOP takes equally long and messages take no time.
-class Forecast {
+class FlopsForecast {
  public:
-  explicit Forecast(const std::vector<EnginePlans>& stages) {
+  explicit FlopsForecast(const std::vector<EnginePlans>& stages) {
     std::vector<std::vector<plan::CostTable>> costs;
     for (const EnginePlans& stage : stages) {
       plans_.push_back(&stage.train);
@@ -99,7 +99,7 @@ int32_t head_of(const std::vector<EnginePlans>& stages) {
 }  // namespace
 
 std::string pipeline_text(const std::vector<EnginePlans>& stages) {
-  const Forecast forecast(stages);
+  const FlopsForecast forecast(stages);
   std::string text = fmt::format("{:>5}  {:<28} {:>12} {:>12}\n", "stage", "blocks", "peak", "sent/step");
   for (size_t s = 0; s < stages.size(); ++s)
     text += fmt::format("{:>5}  {:<28} {:>12} {:>12}\n", s, blocks_text(stages[s], head_of(stages)),
@@ -117,7 +117,7 @@ std::string pipeline_text(const std::vector<EnginePlans>& stages) {
 }
 
 OrderedJson pipeline_json(const std::vector<EnginePlans>& stages) {
-  const Forecast forecast(stages);
+  const FlopsForecast forecast(stages);
   OrderedJson json = OrderedJson::array();
   for (size_t s = 0; s < stages.size(); ++s)
     json.push_back({{"stage", s},

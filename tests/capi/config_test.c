@@ -172,6 +172,25 @@ static void plan_on(void) {
   hws_config_destroy(config);
 }
 
+/* The fastest layouts of four GPUs that are not here, and a number of them that no mesh has. */
+static void plan_search(void) {
+  hws_config* config = tiny_config();
+  hws_plan* found = NULL;
+  hws_buffer* out = NULL;
+  CHECK_OK(hws_plan_search(config, "h100-80", 1, 3, &found));
+  CHECK_OK(hws_plan_report(found, HWS_FORMAT_JSON, &out));
+  const char* json = check_text(out);
+  CHECK(strstr(json, "\"layouts\"") != NULL && strstr(json, "\"fields\"") != NULL);
+  CHECK_OK(hws_plan_report(found, HWS_FORMAT_TEXT, &out));
+  CHECK(strstr(check_text(out), "layouts were considered") != NULL);
+  hws_plan_destroy(found);
+  CHECK_ERROR(hws_plan_search(config, "h100", 1, 3, &found), HWS_NOT_FOUND, "h100-80");
+  CHECK_ERROR(hws_plan_search(config, "h100-80", 1, 0, &found), HWS_INVALID_ARGUMENT, "top");
+  CHECK_ERROR(hws_plan_search(config, "h100-80", 1009, 3, &found), HWS_CONFIG_INVALID, "/batch/global_batch");
+  CHECK(found == NULL);
+  hws_config_destroy(config);
+}
+
 int main(void) {
   check_begin();
   parse_and_serialize();
@@ -182,5 +201,6 @@ int main(void) {
   presets_and_schema();
   plan();
   plan_on();
+  plan_search();
   return check_end();
 }

@@ -172,6 +172,18 @@ class Plan(Handle):
         else:
             self._own(_native.hws_plan_create_on(made._open, cluster, tokens))
 
+    @classmethod
+    def search(cls, config: Config | Mapping[str, Any] | str | os.PathLike[str], cluster: str, ranks: int = 0,
+               top: int = 10) -> Plan:
+        """Returns the fastest layouts of a config on a cluster, as a plan whose report has "layouts": each with "fields",
+        a config that sets the layout. Fields that the config sets stay as they are. `ranks`: 0 for those of the cluster,
+        or else of the config's mesh. Raises ConfigInvalid if no mesh has that many ranks, and OutOfMemory if nothing
+        fits."""
+        made = as_config(config)
+        found = cls.__new__(cls)
+        found._own(_native.hws_plan_search(made._open, cluster, ranks, top))
+        return found
+
     def report(self) -> dict[str, Any]:
         """Returns memory by category, instructions, FLOPs, whether the run fits this machine, and more."""
         return json.loads(_native.hws_plan_report(self._open, _native.HWS_FORMAT_JSON))

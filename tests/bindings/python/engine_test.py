@@ -42,6 +42,8 @@ def test_plans_and_proofs():
     there = hawser.Config(tiny_config()).plan("h100-80", tokens=1e9)
     foretold = there.report()["foretold"]
     assert foretold["seconds"] > 0 and foretold["run"]["days"] > 0 and "MFU" in str(there)
+    best = hawser.Plan.search(tiny_config(), "h100-80", ranks=1, top=2).report()["layouts"][0]
+    assert best["seconds"] > 0 and "batch" in best["fields"]
     with pytest.raises(hawser.InvalidArgument, match="/device: is missing"):
         hawser.Plan(tiny_config(), '{"name": "mine"}')
     config = hawser.Config(tiny_config(mesh={"dp_replicate": 2}, batch={"micro_batch": 2}))

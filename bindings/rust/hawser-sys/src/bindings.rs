@@ -364,6 +364,31 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
+    #[doc = " Searches for the fastest layouts of a config on a cluster, at the global batch of the config. The search"]
+    #[doc = " varies the degrees of /mesh, /pipeline/schedule and chunks, /batch/micro_batch, /zero/stage and"]
+    #[doc = " /recompute/policy, except for fields that the config sets. `cluster`: as for hws_plan_create_on. `ranks`:"]
+    #[doc = " the number of devices; 0: those of the cluster, or else of the config's mesh. `top`: the number of layouts,"]
+    #[doc = " 1 to 1000."]
+    #[doc = ""]
+    #[doc = " The report is {\"cluster\",\"ranks\",\"global_batch\",\"layouts\": [{\"fields\": a config with the fields to set,"]
+    #[doc = " \"seconds\",\"tokens_per_second\",\"mfu\",\"bubble_share\",\"exposed_seconds\": {group: seconds},\"fullest_stage\":"]
+    #[doc = " {\"stage\",\"device_bytes\",\"free_bytes\",\"memory\"}}],\"considered\",\"refused\",\"does_not_fit\": {reason: layouts},"]
+    #[doc = " \"fits_with_zero1\",\"slower\",\"forecasts\",\"not_tried\",\"not_tried_seconds\"}, the fastest layout first, of"]
+    #[doc = " equally fast ones the simpler. `not_tried` layouts were not simulated, because a search simulates only so"]
+    #[doc = " many; each takes `not_tried_seconds` or more. The result is the same on every machine."]
+    #[doc = ""]
+    #[doc = " Errors: HWS_CONFIG_INVALID if no mesh has that many ranks or none divides the global batch, with the"]
+    #[doc = " nearest number that works; HWS_OUT_OF_MEMORY if the model fits in no layout, with the least bytes; those of"]
+    #[doc = " hws_plan_create_on."]
+    pub fn hws_plan_search(
+        config: *const hws_config,
+        cluster: *const ::core::ffi::c_char,
+        ranks: i64,
+        top: i32,
+        out: *mut *mut hws_plan,
+    ) -> hws_status;
+}
+extern "C" {
     #[doc = " HWS_FORMAT_TEXT: the list of instructions, memory by category, and the calls of kernels in a step."]
     #[doc = " HWS_FORMAT_JSON: the same as {\"instructions\":[...],\"memory\":{category: bytes},\"work\":[...],\"total_bytes\","]
     #[doc = " \"parameters\",\"flops_per_token\",\"ranks\",\"strategy\",\"transport_bytes\",\"fits\",\"hugging_face\",...}. work is a"]

@@ -217,6 +217,17 @@ impl Plan {
         .map(Self)
     }
 
+    /// Searches for the fastest layouts of a config on a cluster. Fields that the config sets stay as they are.
+    /// `ranks`: the number of devices; 0: those of the cluster, or else of the config's mesh. `top`: the number
+    /// of layouts.
+    pub fn search(config: &Config, cluster: &str, ranks: i64, top: i32) -> Result<Self> {
+        let cluster = c_string("cluster", cluster)?;
+        Handle::make(sys::hws_plan_destroy, |out| unsafe {
+            sys::hws_plan_search(config.raw(), cluster.as_ptr(), ranks, top, out)
+        })
+        .map(Self)
+    }
+
     /// Returns the list of instructions, and memory by category, as text for people.
     pub fn text(&self) -> Result<String> {
         text(|out| unsafe { sys::hws_plan_report(self.0.get(), sys::HWS_FORMAT_TEXT, out) })

@@ -60,6 +60,8 @@ fn layouts_are_proven_and_fitted() {
     let there = Plan::new_on(&alone, "h100-80", 1e9).unwrap();
     assert!(there.report().unwrap().others["foretold"]["run"]["days"].as_f64().unwrap() > 0.0);
     assert!(there.text().unwrap().contains("MFU"));
+    let found = Plan::search(&alone, "h100-80", 1, 2).unwrap();
+    assert!(found.text().unwrap().contains("layouts were considered"));
     assert_eq!(Plan::new_on(&alone, "h100", 0.0).err().unwrap().code(), Code::NotFound);
     assert_eq!(config.fit_ranks(3).map(|_| ()).unwrap_err().code(), Code::ConfigInvalid);
 }

@@ -170,6 +170,17 @@ public final class Config extends NativeObject implements AutoCloseable {
     return new Plan(Native.hws_plan_create_on(this, cluster, tokens));
   }
 
+  /**
+   * Searches for the fastest layouts on a cluster. Fields that are set stay as they are.
+   *
+   * @param cluster the text of a cluster file, or the name of one in the library, such as "h100-80"
+   * @param ranks the number of devices; 0: those of the cluster, or else of the mesh
+   * @param top the number of layouts
+   */
+  public Plan searchPlans(String cluster, long ranks, int top) {
+    return new Plan(Native.hws_plan_search(this, cluster, ranks, top));
+  }
+
   /** Returns the fields that were set, as JSON. Parsing the JSON gives an equal config. */
   public String toJson() {
     return Text.of(Native.hws_config_serialize(this, JSON));

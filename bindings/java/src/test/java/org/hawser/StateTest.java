@@ -51,6 +51,9 @@ class StateTest {
       assertTrue(there.toJson().contains("\"foretold\""));
       assertTrue(there.toText().contains("GPU-hours"));
       assertThrows(HawserException.NotFound.class, () -> config.planOn("h100", 0));
+      try (Plan found = config.searchPlans("h100-80", 1, 2)) {
+        assertTrue(found.toJson().contains("\"layouts\""));
+      }
     }
     assertTrue(Config.presets().contains("gpt2-124m"));
     Config.preset("gpt2-124m").close();

@@ -1,0 +1,78 @@
+#include "engine/report/block_costs.h"
+
+#include "engine/plan/state_table.h"
+#include "engine/report/forecast.h"
+
+namespace hawser::train {
+namespace {
+
+using plan::Instruction;
+using plan::Op;
+using plan::Plan;
+
+bool is_update(Op op) { return op == Op::kGradNorm || op == Op::kOptimizerStep; }
+
+void add_seconds(const Plan& plan, const plan::CostTable& costs, std::vector<BlockCosts>* blocks) {
+  for (size_t i = 0; i < plan.instructions.size(); ++i) {
+    const Instruction& n = plan.instructions[i];
+    if (n.is_transfer() || n.block < 0 || (n.micro_batch != 0 && !is_update(n.op))) continue;
+    BlockCosts& block = (*blocks)[static_cast<size_t>(n.block)];
+    double seconds = costs.seconds[i];
+    for (const ExchangeNote& note : n.exchanges) seconds += costs.exchange_seconds(note);
+    const bool in_weight_pass = n.op == Op::kBackwardWeight || n.op == Op::kRoundGrad;
+    (n.op == Op::kOptimizerStep ? block.update
+     : n.op == Op::kGradNorm    ? block.norm
+     : n.op == Op::kForward     ? block.forward
+     : n.op == Op::kRecompute   ? block.recompute
+     : in_weight_pass           ? block.weights
+                                : block.backward) += seconds;
+    if (n.op != Op::kRecompute) block.flops += n.flops;
+  }
+}
+
+/// Adds the slots that the first micro-batch's forward leaves in the arena for the backward of each block.
+void add_saved(const Plan& plan, std::vector<BlockCosts>* blocks) {
+  std::vector<bool> is_left(plan.slots.size());
+  for (const Instruction& n : plan.instructions) {
+    if (n.micro_batch != 0) continue;
+    const bool forward = n.op == Op::kForward || n.op == Op::kRecvF;
+    const bool backward = plan::traits_of(n.op).backward || n.op == Op::kRecompute;
+    for (const plan::Use& use : n.uses) {
+      const auto id = static_cast<size_t>(use.slot);
+      const plan::Slot& slot = plan.slots[id];
+      if (forward && use.written) is_left[id] = !slot.persistent && slot.in_arena();
+      if (!backward || use.written || !is_left[id]) continue;
+      (*blocks)[static_cast<size_t>(n.block)].saved += static_cast<double>(slot.bytes);
+      is_left[id] = false;
+    }
+  }
+}
+
+void add_state(const Plan& plan, std::vector<BlockCosts>* blocks) {
+  for (const plan::Slot& slot : plan.slots) {
+    if (!slot.persistent || !slot.in_arena() || slot.block < 0) continue;
+    BlockCosts& block = (*blocks)[static_cast<size_t>(slot.block)];
+    const auto bytes = static_cast<double>(slot.bytes);
+    if (slot.category == plan::Category::kWeights) block.weight += bytes;
+    if (slot.category == plan::Category::kGradients) block.gradient += bytes;
+    if (slot.category == plan::Category::kOptimizer) block.optimizer += bytes;
+  }
+}
+
+}  // namespace
+
+std::vector<BlockCosts> measure_blocks(const config::ResolvedConfig& config,
+                                       const cluster::Cluster& cluster) {
+  cluster::Cluster no_launches = cluster;
+  no_launches.device.launch_seconds = 0;
+  const Forecast forecast(config, no_launches);
+  std::vector<BlockCosts> blocks(static_cast<size_t>(config.model.layers) + 2);
+  for (const cluster::StageProblem& stage : forecast.problems()) {
+    add_seconds(*stage.plan, cluster::stage_costs(no_launches, stage), &blocks);
+    add_saved(*stage.plan, &blocks);
+    add_state(*stage.plan, &blocks);
+  }
+  return blocks;
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,28 @@
+// BlockCosts: what one micro-batch costs in each block of a model that ranks divide by tp and cp. It is
+// measured on a small plan, for all layouts that divide the model in this way.
+#pragma once
+
+#include <vector>
+
+#include "engine/cluster/cluster.h"
+#include "engine/config/resolved_config.h"
+
+namespace hawser::train {
+
+/// Seconds of the compute lane without launches, and bytes of the arena.
+struct BlockCosts {
+  double forward = 0, backward = 0;
+  double recompute = 0;  ///< before the backward, even before its gradient has arrived
+  double weights = 0;    ///< of the weight pass, if the backward has two passes; `backward` is the input pass
+  double norm = 0, update = 0;  ///< by a rank that has all of the state
+  double flops = 0;             ///< forward and backward, by which a pipeline divides layers
+  double saved = 0;             ///< activations that a forward leaves for the block's backward
+  double weight = 0, gradient = 0, optimizer = 0;
+
+  bool operator==(const BlockCosts&) const = default;
+};
+
+/// Measures the first micro-batch of a config: embedding, layers, head.
+std::vector<BlockCosts> measure_blocks(const config::ResolvedConfig& config, const cluster::Cluster& cluster);
+
+}  // namespace hawser::train

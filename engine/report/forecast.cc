@@ -1,0 +1,44 @@
+#include "engine/report/forecast.h"
+
+#include <algorithm>
+
+namespace hawser::train {
+
+Forecast::Forecast(const config::ResolvedConfig& config, const cluster::Cluster& cluster)
+    : config_(config),
+      cluster_(cluster),
+      device_(described_device(cluster, config)),
+      model_(model_of(config, device_.tile_rows())),
+      strategies_(strategies_of(config)),
+      stages_(make_stage_plans(model_, config, target(), false)) {
+  for (size_t s = 0; s < stages_.size(); ++s)
+    layouts_.emplace_back(model_.table(),
+                          layout_options(config, strategies_, stages_[s].strategy,
+                                         strategies_.first_of_stage(static_cast<int64_t>(s)), false));
+  step_ = cluster::foretell(cluster, problems());
+}
+
+Target Forecast::target() const {
+  return described_target(device_, config_, choose_kernels(config_),
+                          choose_threads(config_, static_cast<int32_t>(ranks())));
+}
+
+std::vector<cluster::StageProblem> Forecast::problems() const {
+  std::vector<cluster::StageProblem> problems;
+  for (size_t s = 0; s < stages_.size(); ++s)
+    problems.push_back({&stages_[s].train, &layouts_[s], &stages_[s].strategy});
+  return problems;
+}
+
+int64_t Forecast::most_bytes() const {
+  int64_t most = 0;
+  for (const EnginePlans& plans : stages_) most = std::max(most, plans.device_bytes());
+  return most;
+}
+
+double Forecast::mfu() const {
+  return model_.flops_per_token(config_.batch.sequence) * tokens_per_second() /
+         (static_cast<double>(ranks()) * cluster_.device.peak(compute_type(config_)));
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,52 @@
+// Forecast: the plans of a config for the devices of a cluster, and when their instructions would run.
+#pragma once
+
+#include <vector>
+
+#include "engine/assembly/engine_plans.h"
+#include "engine/cluster/foretell.h"
+#include "engine/ranks/described_device.h"
+
+namespace hawser::train {
+
+class Forecast {
+ public:
+  /// Both must outlive this object. Throws the errors of make_stage_plans, and those of described_device.
+  Forecast(const config::ResolvedConfig& config, const cluster::Cluster& cluster);
+  Forecast(const Forecast&) = delete;
+  Forecast& operator=(const Forecast&) = delete;
+
+  const DeviceChoice& device() const { return device_; }
+  const nn::Model& model() const { return model_; }
+  /// The plans of each stage.
+  const std::vector<EnginePlans>& stages() const { return stages_; }
+  const cluster::ForetoldStep& step() const { return step_; }
+  std::vector<cluster::StageProblem> problems() const;
+  /// What a rank of the first stage sends.
+  std::vector<cluster::SentRow> sent() const { return cluster::sent_rows(cluster_, problems().front()); }
+
+  int64_t ranks() const { return config_.mesh.world(); }
+  int64_t most_bytes() const;  ///< of the stage that needs most
+  bool fits() const { return static_cast<double>(most_bytes()) <= cluster_.device.memory_bytes; }
+  double tokens_of_step() const {
+    return static_cast<double>(config_.batch.global_batch * config_.batch.sequence);
+  }
+  double tokens_per_second() const { return tokens_of_step() / step_.seconds; }
+  /// Returns the model's FLOPs per second, without those of recomputation, as a share of the peak of all
+  /// ranks.
+  double mfu() const;
+
+ private:
+  Target target() const;
+
+  const config::ResolvedConfig& config_;
+  const cluster::Cluster& cluster_;
+  const DeviceChoice device_;
+  const nn::Model model_;
+  const parallel::Strategies strategies_;
+  std::vector<EnginePlans> stages_;
+  std::vector<parallel::ShardLayout> layouts_;  // of the first rank of each stage
+  cluster::ForetoldStep step_;
+};
+
+}  // namespace hawser::train

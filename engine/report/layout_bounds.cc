@@ -1,0 +1,230 @@
+#include "engine/report/layout_bounds.h"
+
+#include <algorithm>
+
+#include "engine/assembly/engine_plans.h"
+#include "engine/base/error.h"
+#include "engine/base/on_all_cores.h"
+#include "engine/parallel/pipeline/balance.h"
+#include "engine/report/chunks_in_flight.h"
+
+namespace hawser::train {
+namespace {
+
+namespace pipeline = parallel::pipeline;
+
+/// Ranks that divide a layer in a small plan. Finding the routes of more takes longer than it saves, and
+/// layouts that divide layers among more are rarely fast.
+constexpr int64_t kMostMeasured = 64;
+
+bool trains_all(const config::ResolvedConfig& config) {
+  return !config.model.adapter.on() && config.optimizer.frozen.empty() && config.optimizer.rules.empty() &&
+         config.optimizer.kind == config::OptimizerKind::kAdamW;
+}
+
+/// Returns the bytes of the state of one parameter.
+BlockCosts state_bytes(const config::ResolvedConfig& config) {
+  const bool offloads = config.offload.optimizer != config::OffloadSpace::kOff ||
+                        config.offload.parameters != config::OffloadSpace::kOff ||
+                        config.offload.gradients != config::OffloadSpace::kOff;
+  if (!trains_all(config) || offloads) return {};
+  const auto compute = static_cast<double>(dtype_bytes(compute_type(config))),
+             state = static_cast<double>(dtype_bytes(state_type(config)));
+  const bool records = config.zero.quantized_weights != parallel::QuantizedWeights::kOff;
+  return {.weight = records ? 0 : compute,
+          .gradient = state,
+          .optimizer = 2 * state + (compute < state ? state : 0)};
+}
+
+bool splits(const LayoutChoice& c) {
+  return c.pp > 1 && pipeline::kSchedules[static_cast<size_t>(c.schedule)].splits_backward;
+}
+
+void add(BlockCosts* to, const BlockCosts& from) {
+  to->forward += from.forward, to->recompute += from.recompute;
+  to->backward += from.backward, to->weights += from.weights;
+  to->norm += from.norm, to->update += from.update, to->saved += from.saved;
+  to->weight += from.weight, to->gradient += from.gradient, to->optimizer += from.optimizer;
+}
+
+}  // namespace
+
+const char* LeastBytes::largest() const {
+  const double most = std::max({weights, gradients, optimizer, activations});
+  return most == optimizer     ? "optimizer state"
+         : most == activations ? "activations"
+         : most == weights     ? "weights"
+                               : "gradients";
+}
+
+LayoutBounds::LayoutBounds(const nn::Model& model, const config::ResolvedConfig& base,
+                           const cluster::Cluster& cluster, const LayoutSpace& space)
+    : base_(base),
+      cluster_(cluster),
+      space_(space),
+      measures_(trains_all(base) && base.model.moe.experts == 0),
+      parameters_(static_cast<double>(model.table().count())),
+      tokens_(static_cast<double>(base.batch.global_batch * base.batch.sequence)),
+      ranks_flops_(model.flops_per_token(1)),
+      peak_(cluster.device.peak(compute_type(base))),
+      state_(state_bytes(base)) {
+  const double width = static_cast<double>(base.model.width);
+  const double head = 6 * width * static_cast<double>(base.model.vocab_size);
+  layer_flops_ = std::max(0.0, ranks_flops_ - head) / 3 / static_cast<double>(base.model.layers);
+}
+
+LayoutBounds::Key LayoutBounds::key_of(const LayoutChoice& c) {
+  return {c.tp, c.cp, c.micro_batch, c.recompute, splits(c), c.pp > 1};
+}
+
+int64_t LayoutBounds::micro_batches(const LayoutChoice& c) const {
+  return base_.batch.global_batch / (c.dp() * c.micro_batch);
+}
+
+std::shared_ptr<const std::vector<BlockCosts>> LayoutBounds::measured(const LayoutChoice& c) const {
+  const auto found = measured_.find(key_of(c));
+  return found == measured_.end() ? nullptr : found->second;
+}
+
+/// Returns nothing if the small plan has too many ranks, if the rules refuse it, or if stages have other
+/// places in their nodes than its stages.
+std::shared_ptr<const std::vector<BlockCosts>> LayoutBounds::measure_one(const LayoutChoice& c) const {
+  const int64_t layers = base_.model.layers, most = equal_layers_ ? std::min<int64_t>(layers, 2) : layers;
+  if (c.tp * c.cp > kMostMeasured) return nullptr;
+  for (const cluster::NetworkLevel& level : cluster_.levels)
+    if (level.ranks > 0 && c.tp * c.cp % level.ranks != 0 && level.ranks % (c.tp * c.cp) != 0) return nullptr;
+  try {
+    const std::optional<config::ResolvedConfig> config = space_.resolve_small(c, splits(c), most);
+    if (!config) return nullptr;
+    std::vector<BlockCosts> blocks = measure_blocks(*config, cluster_);
+    const BlockCosts head = blocks.back(), layer = blocks[static_cast<size_t>(most)];
+    blocks.resize(static_cast<size_t>(layers) + 1, layer);
+    for (int64_t b = most + 1; b <= layers; ++b) blocks[static_cast<size_t>(b)] = layer;
+    blocks.push_back(head);
+    return std::make_shared<const std::vector<BlockCosts>>(std::move(blocks));
+  } catch (const Error& error) {
+    if (error.code() != Code::kConfigInvalid) throw;
+    return nullptr;  // refused with what the rules do not know, such as the device
+  }
+}
+
+void LayoutBounds::measure(const std::vector<LayoutChoice>& choices) {
+  if (!measures_) return;
+  std::map<Key, const LayoutChoice*> kinds;
+  for (const LayoutChoice& c : choices) kinds.emplace(key_of(c), &c);
+  std::vector<const LayoutChoice*> all;
+  for (const auto& [key, choice] : kinds) all.push_back(choice);
+  for (const LayoutChoice* c : all)
+    if (const auto blocks = measure_one(*c)) {
+      equal_layers_ = std::all_of(blocks->begin() + 1, blocks->end() - 1,
+                                  [&](const BlockCosts& b) { return b == (*blocks)[1]; });
+      break;
+    }
+  std::vector<std::shared_ptr<const std::vector<BlockCosts>>> found(all.size());
+  on_all_cores(std::ssize(all),
+               [&](int64_t i) { found[static_cast<size_t>(i)] = measure_one(*all[static_cast<size_t>(i)]); });
+  for (size_t i = 0; i < all.size(); ++i)
+    if (found[i]) measured_.emplace(key_of(*all[i]), found[i]);
+}
+
+std::vector<LayoutBounds::Place> LayoutBounds::places(const LayoutChoice& c) const {
+  const auto blocks = measured(c);
+  if (!blocks) return {};
+  std::vector<double> flops;
+  for (size_t b = 1; b + 1 < blocks->size(); ++b) flops.push_back((*blocks)[b].flops);
+  const int64_t chunks = c.pp * c.chunks;
+  std::vector<int64_t> layers = base_.pipeline.layers;
+  if (c.pp == 1 || std::ssize(layers) != chunks)
+    layers = pipeline::balance(flops, blocks->front().flops, blocks->back().flops, c.pp == 1 ? 1 : chunks);
+  const pipeline::Shape shape = shape_of(c, micro_batches(c), base_.pipeline.group);
+  std::vector<Place> all(layers.size());
+  size_t block = 1;
+  for (size_t p = 0; p < layers.size(); ++p) {
+    all[p].stage = pipeline::stage_at(shape, static_cast<int64_t>(p));
+    for (int64_t l = 0; l < layers[p]; ++l) add(&all[p].costs, (*blocks)[block++]);
+  }
+  add(&all.front().costs, blocks->front()), add(&all.back().costs, blocks->back());
+  return all;
+}
+
+LeastBytes LayoutBounds::closed_bytes(const LayoutChoice& c, int64_t zero_stage) const {
+  const auto shards = static_cast<double>(c.dp_shard * c.cp);
+  const double own = parameters_ / static_cast<double>(c.pp * c.tp * c.ep);
+  const auto share = [&](int64_t from) { return zero_stage >= from ? 1 / shards : 1; };
+  return {own * state_.weight * share(3), own * state_.gradient * share(2),
+          own * state_.optimizer * share(1)};
+}
+
+LeastBytes LayoutBounds::least_bytes(const LayoutChoice& c, int64_t zero_stage) const {
+  LeastBytes most = closed_bytes(c, zero_stage);
+  const std::vector<Place> all = places(c);
+  if (all.empty()) return most;
+  const auto shards = static_cast<double>(c.dp_shard * c.cp);
+  const auto share = [&](int64_t from) { return zero_stage >= from ? 1 / shards : 1; };
+  std::vector<double> saved;
+  for (const Place& p : all) saved.push_back(p.costs.saved);
+  const pipeline::Shape shape = shape_of(c, micro_batches(c), base_.pipeline.group);
+  for (int64_t s = 0; s < c.pp; ++s) {
+    LeastBytes stage;
+    stage.activations = most_in_flight(shape, s, saved);
+    for (const Place& p : all)
+      if (p.stage == s && state_.gradient > 0) {
+        stage.weights += state_.weight > 0 ? p.costs.weight * share(3) : 0;
+        stage.gradients += p.costs.gradient * share(2);
+        stage.optimizer += p.costs.optimizer * share(1);
+      }
+    if (stage.all() > most.all()) most = stage;
+  }
+  return most;
+}
+
+double LayoutBounds::closed_seconds(const LayoutChoice& c) const {
+  const auto ranks = static_cast<double>(c.pp * c.tp * c.cp * c.dp());
+  const bool trains_all = state_.gradient > 0;
+  const double work = ranks_flops_ * tokens_ / ranks / peak_ * (trains_all ? 1 : 1.0 / 3);
+  const double rows = static_cast<double>(c.micro_batch * base_.batch.sequence) / static_cast<double>(c.cp);
+  const double ramp =
+      static_cast<double>(c.pp - 1) / 2 * layer_flops_ * rows / static_cast<double>(c.tp) / peak_;
+  return work + (trains_all && base_.model.moe.experts == 0 ? ramp : 0);
+}
+
+double LayoutBounds::least_seconds(const LayoutChoice& c) const {
+  const std::vector<Place> all = places(c);
+  if (all.empty()) return closed_seconds(c);
+  const auto m = static_cast<double>(micro_batches(c));
+  const double shards = c.zero_stage > 0 ? static_cast<double>(c.dp_shard * c.cp) : 1;
+  double seconds = 0, updates = 0, arrives = 0, ends = 0;
+  for (int64_t s = 0; s < c.pp; ++s) {
+    BlockCosts stage;
+    for (const Place& p : all)
+      if (p.stage == s) add(&stage, p.costs);
+    const double passes = m * (stage.forward + stage.recompute + stage.backward);
+    const double after = m * stage.weights + stage.norm / shards;  // gradients leave the stage before that
+    seconds = std::max(seconds, arrives + passes + std::max(after, ends));
+    updates = std::max(updates, stage.update / shards);
+    const BlockCosts& first = all[static_cast<size_t>(s)].costs;  // the stage's first chunk
+    arrives += first.forward, ends += first.backward;
+  }
+  return std::max(seconds + updates, closed_seconds(c));
+}
+
+double LayoutBounds::likely_seconds(const LayoutChoice& c) const {
+  const auto bandwidth = [&](int64_t members) {
+    for (const cluster::NetworkLevel& level : cluster_.levels)
+      if (level.ranks == 0 || members <= level.ranks) return level.bytes_per_second;
+    return cluster_.levels.back().bytes_per_second;
+  };
+  const auto others = [](int64_t n) { return 1 - 1 / static_cast<double>(n); };
+  const double own = parameters_ / static_cast<double>(c.pp * c.tp * c.ep);
+  const double times = c.zero_stage == 3 ? 1 + static_cast<double>(micro_batches(c)) / 2 : 1;
+  const int64_t over = c.dp() * c.cp * c.tp;
+  double seconds = least_seconds(c);
+  if (!measured(c)) seconds *= c.recompute == 2 ? 2.6 : 2;  // of kernels that do not reach the peak
+  const double residual = tokens_ / static_cast<double>(c.dp() * c.cp) *
+                          static_cast<double>(base_.model.width * base_.model.layers) * 4 /
+                          static_cast<double>(c.pp);
+  seconds += 2 * residual * others(c.ep) / bandwidth(c.ep * c.tp);
+  return seconds + 2.4 * own * times * others(c.dp() * c.cp) / bandwidth(over);
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,74 @@
+// LayoutBounds: what a layout needs at least, so that a search need not plan every layout. A small plan with
+// the layout's tp, cp, micro-batch and recomputation measures what a block costs (block_costs.h); how the
+// layout divides blocks among stages and state among ranks follows from its degrees.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "engine/cluster/cluster.h"
+#include "engine/nn/model.h"
+#include "engine/report/block_costs.h"
+#include "engine/report/layout_space.h"
+
+namespace hawser::train {
+
+/// Bytes that the fullest stage needs at least.
+struct LeastBytes {
+  double weights = 0, gradients = 0, optimizer = 0, activations = 0;
+  double all() const { return weights + gradients + optimizer + activations; }
+  /// What takes most of them, as in reports.
+  const char* largest() const;
+};
+
+class LayoutBounds {
+ public:
+  /// All must outlive this object. `model`: of one rank without parallelism.
+  LayoutBounds(const nn::Model& model, const config::ResolvedConfig& base, const cluster::Cluster& cluster,
+               const LayoutSpace& space);
+
+  /// Measures what the bounds of these layouts need. Layouts with costs that cannot be measured, such as
+  /// mixtures of experts and models that are trained in part, have closed forms, which are lower.
+  void measure(const std::vector<LayoutChoice>& choices);
+
+  /// `zero_stage`: instead of the layout's.
+  LeastBytes least_bytes(const LayoutChoice& c, int64_t zero_stage) const;
+  /// A stage computes its share of all micro-batches. It begins after the stages before it have passed on the
+  /// first micro-batch, and they end after its last backward. Updates follow.
+  double least_seconds(const LayoutChoice& c) const;
+  /// Not a bound: with an estimate of transfers between data-parallel ranks, to try promising layouts first.
+  double likely_seconds(const LayoutChoice& c) const;
+
+ private:
+  using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, bool, bool>;
+  /// Sums of the blocks of one chunk.
+  struct Place {
+    BlockCosts costs;
+    int64_t stage = 0;
+  };
+
+  static Key key_of(const LayoutChoice& c);
+  std::shared_ptr<const std::vector<BlockCosts>> measured(const LayoutChoice& c) const;
+  std::shared_ptr<const std::vector<BlockCosts>> measure_one(const LayoutChoice& c) const;
+  /// Returns the chunks of the pipeline in the model's order; none without measured costs.
+  std::vector<Place> places(const LayoutChoice& c) const;
+  LeastBytes closed_bytes(const LayoutChoice& c, int64_t zero_stage) const;
+  double closed_seconds(const LayoutChoice& c) const;
+  int64_t micro_batches(const LayoutChoice& c) const;
+
+  const config::ResolvedConfig& base_;
+  const cluster::Cluster& cluster_;
+  const LayoutSpace& space_;
+  bool measures_ = false;
+  bool equal_layers_ = false;  // two layers stand for all
+  double parameters_, tokens_,
+      ranks_flops_;     // of the model and of a step; FLOPs of a token without attention
+  double layer_flops_;  // of a layer's forward, a token
+  double peak_;
+  BlockCosts state_;  // bytes of the state of one parameter; 0 for what a config may keep elsewhere
+  std::map<Key, std::shared_ptr<const std::vector<BlockCosts>>> measured_;
+};
+
+}  // namespace hawser::train

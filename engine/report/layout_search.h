@@ -1,0 +1,56 @@
+// LayoutSearch: finds the fastest layouts of a config on a cluster. Lower bounds (layout_bounds.h) leave out
+// the layouts that cannot fit or cannot be among the fastest; forecasts decide between the others. The result
+// does not depend on the number of threads.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/cluster/cluster.h"
+#include "engine/report/forecast.h"
+#include "engine/report/layout_space.h"
+
+namespace hawser::train {
+
+struct SearchOptions {
+  int64_t ranks = 0;   ///< 0: those of the cluster, or else of the config's mesh
+  int64_t top = 10;    ///< layouts in the result
+  int64_t most = 48;   ///< most forecasts
+  bool prunes = true;  ///< false: makes a forecast of every layout that the rules allow, for tests
+};
+
+/// A layout that fits.
+struct FoundLayout {
+  LayoutChoice choice;
+  std::vector<config::Setting> settings;
+  double seconds = 0, tokens_per_second = 0, mfu = 0;
+  cluster::StageTimes mean;  ///< of the stages
+  size_t fullest = 0;        ///< the stage that needs most bytes
+  int64_t bytes = 0;         ///< of that stage
+  plan::MemoryByCategory memory{};
+};
+
+struct SearchResult {
+  int64_t ranks = 0, global_batch = 0;
+  std::vector<FoundLayout> layouts;  ///< the fastest first; of equally fast ones the simpler first
+  int64_t considered = 0, refused = 0, forecasts = 0;
+  int64_t slower = 0;            ///< whose least seconds are more than those of the slowest in `layouts`
+  int64_t not_tried = 0;         ///< left when the most forecasts were made
+  double not_tried_seconds = 0;  ///< that each of those takes at least
+  std::map<std::string, int64_t> does_not_fit;  ///< layouts by what takes most of their bytes
+  int64_t fits_with_zero1 =
+      0;                   ///< of these, the layouts whose state would fit if its optimizer part was sharded
+  double least_bytes = 0;  ///< that any layout needs
+};
+
+/// Adds a layout to the best, of which there are at most `top`. The result does not depend on the order in
+/// which layouts are added: equally fast ones are sorted from simple to complex.
+void add_to_best(std::vector<FoundLayout>* best, const FoundLayout& layout, int64_t top);
+
+/// Throws kConfigInvalid if no mesh has so many ranks or nothing divides the global batch, kOutOfMemory if
+/// the model fits in no layout, and the errors of plan_report for the config.
+SearchResult search_layouts(const config::ConfigTree& config, const cluster::Cluster& cluster,
+                            const SearchOptions& options);
+
+}  // namespace hawser::train

@@ -1,0 +1,109 @@
+#include "engine/report/search_report.h"
+
+#include <fmt/format.h>
+
+#include "engine/base/json.h"
+#include "engine/report/layout_search.h"
+
+namespace hawser::train {
+namespace {
+
+using parallel::TransferGroup;
+
+/// The fields of a layout as a config: {"mesh": {"pp": 2}, ...}.
+OrderedJson fields_json(const FoundLayout& layout) {
+  OrderedJson fields = OrderedJson::object();
+  for (const config::Setting& s : layout.settings)
+    fields[OrderedJson::json_pointer(s.pointer)] = parse_json<OrderedJson>(s.value);
+  return fields;
+}
+
+OrderedJson layout_json(const FoundLayout& layout, const cluster::Cluster& cluster) {
+  OrderedJson exposed = OrderedJson::object(), memory;
+  for (size_t g = 0; g < parallel::kTransferGroups; ++g)
+    if (layout.mean.exposed[g] > 0)
+      exposed[parallel::transfer_group_name(static_cast<TransferGroup>(g))] = layout.mean.exposed[g];
+  for (size_t c = 0; c < layout.memory.size(); ++c)
+    memory[plan::category_name(static_cast<plan::Category>(c))] = layout.memory[c];
+  return {{"fields", fields_json(layout)},
+          {"seconds", layout.seconds},
+          {"tokens_per_second", layout.tokens_per_second},
+          {"mfu", layout.mfu},
+          {"bubble_share", layout.mean.bubble / layout.seconds},
+          {"exposed_seconds", std::move(exposed)},
+          {"fullest_stage",
+           {{"stage", layout.fullest},
+            {"device_bytes", layout.bytes},
+            {"free_bytes", cluster.device.memory_bytes - static_cast<double>(layout.bytes)},
+            {"memory", std::move(memory)}}}};
+}
+
+std::string json(const SearchResult& result, const cluster::Cluster& cluster) {
+  OrderedJson layouts = OrderedJson::array(), reasons = OrderedJson::object();
+  for (const FoundLayout& layout : result.layouts) layouts.push_back(layout_json(layout, cluster));
+  for (const auto& [why, count] : result.does_not_fit) reasons[why] = count;
+  const OrderedJson report = {{"cluster", cluster.name},
+                              {"ranks", result.ranks},
+                              {"global_batch", result.global_batch},
+                              {"layouts", std::move(layouts)},
+                              {"considered", result.considered},
+                              {"refused", result.refused},
+                              {"does_not_fit", std::move(reasons)},
+                              {"fits_with_zero1", result.fits_with_zero1},
+                              {"slower", result.slower},
+                              {"forecasts", result.forecasts},
+                              {"not_tried", result.not_tried},
+                              {"not_tried_seconds", result.not_tried_seconds}};
+  return report.dump();
+}
+
+std::string others_text(const SearchResult& result) {
+  int64_t all = 0;
+  std::string by;
+  for (const auto& [why, count] : result.does_not_fit) {
+    by += fmt::format("{}{} for {}", by.empty() ? "" : ", ", count, why);
+    all += count;
+  }
+  std::string text = fmt::format("{} layouts were considered\n", result.considered);
+  if (all > 0)
+    text += fmt::format("  {} do not fit: {}{}\n", all, by,
+                        result.fits_with_zero1 > 0
+                            ? fmt::format("; the state of {} would with ZeRO-1", result.fits_with_zero1)
+                            : "");
+  if (result.refused > 0) text += fmt::format("  {} are refused by the rules of configs\n", result.refused);
+  if (result.slower > 0)
+    text += fmt::format("  {} cannot be faster than the last above: their kernels and updates take longer\n",
+                        result.slower);
+  if (result.not_tried > 0)
+    text += fmt::format(
+        "  {} seemed slower and were not simulated, because a search simulates only so many; none takes less "
+        "than {:.4f} s\n",
+        result.not_tried, result.not_tried_seconds);
+  return text + fmt::format("  {} were planned and predicted\n", result.forecasts);
+}
+
+std::string text(const SearchResult& result, const cluster::Cluster& cluster) {
+  std::string text =
+      fmt::format("{} ranks of {}, global batch {}\n\n{:>3} {:>12} {:>12} {:>7} {:>8} {:>9} {:>12} {:>12}\n",
+                  result.ranks, cluster.name, result.global_batch, "", "seconds", "tokens/s", "MFU", "bubble",
+                  "exposed", "bytes", "free");
+  int64_t number = 0;
+  for (const FoundLayout& l : result.layouts)
+    text += fmt::format(
+        "{:>3} {:>12.4f} {:>12.0f} {:>5.1f} % {:>6.1f} % {:>7.1f} % {:>12} {:>12}\n    {}\n", ++number,
+        l.seconds, l.tokens_per_second, 100 * l.mfu, 100 * l.mean.bubble / l.seconds,
+        100 * (l.mean.exposed_in_all() + l.mean.copies) / l.seconds, plan::bytes_text(l.bytes),
+        plan::bytes_text(static_cast<int64_t>(cluster.device.memory_bytes) - l.bytes), fields_json(l).dump());
+  return text + "\n" + others_text(result);
+}
+
+}  // namespace
+
+PlanTexts searched_plan(const config::ConfigTree& config, std::string_view cluster, int64_t ranks,
+                        int64_t top) {
+  const cluster::Cluster on = cluster::cluster_of(cluster);
+  const SearchResult result = search_layouts(config, on, {.ranks = ranks, .top = top});
+  return {text(result, on), json(result, on)};
+}
+
+}  // namespace hawser::train
