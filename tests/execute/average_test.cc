@@ -225,7 +225,8 @@ TEST_F(AverageInCheckpoints, IsNotLostByAnEngineWithoutIt) {
 }
 
 TEST_F(AverageInCheckpoints, BecomesTheWeightsOfAnotherEngineOnRequest) {
-  const Problem p = problem_of("bf16", "adamw", 0.5);
+  Problem p = problem_of("bf16", "adamw", 0.5);
+  p.kv_heads = p.heads, p.mlp_width = 4 * p.width;  // a model of the family gpt2
   LayoutRun run(p, ranks(1, 2, 1));
   save(folder_.file("saved"), &run);
   LayoutRun weights(from(p, folder_.file("saved"), false), {}),
@@ -236,7 +237,9 @@ TEST_F(AverageInCheckpoints, BecomesTheWeightsOfAnotherEngineOnRequest) {
   EXPECT_EQ(values_of(average.trainer(), TensorKind::kAverage),
             values_of(run.trainer(), TensorKind::kAverage));
 
-  LayoutRun none(problem_of("bf16", "adamw", -1), {});
+  Problem without = p;
+  without.average = -1;
+  LayoutRun none(without, {});
   save(folder_.file("none"), &none);
   expect_error(Code::kCheckpointIncompatible, "no average of its weights",
                [&] { LayoutRun(from(p, folder_.file("none"), true), {}); });
