@@ -792,6 +792,14 @@ HWS_API hws_status hws_data_prepare(const char* request, hws_prepare_fn callback
  * HWS_OUT_OF_RANGE if there is no such row; HWS_DATA_INVALID for a folder that is damaged; and as above. */
 HWS_API hws_status hws_data_preview(const char* folder, int64_t row, hws_buffer** out);
 
+/** Puts the moving averages of the weights (optimizer.average) in the place of the weights (on: 1), or puts the
+ * weights back (0), in memory. While the averages are in place, evaluation, logits, generation, exports and
+ * hws_tensor_get use them, and the tensors of kind HWS_TENSOR_AVERAGE are the trained weights; steps, saves,
+ * loads and hws_tensor_set are refused with HWS_FAILED_PRECONDITION. If they are where `on` says already,
+ * nothing happens. Collective if ranks are in several processes. Errors: HWS_FAILED_PRECONDITION for an engine
+ * without averages or for inference (init.average reads those of a checkpoint), and while a step is pending;
+ * after HWS_IO (a disk of /offload failed) the engine needs a load. */
+HWS_API hws_status hws_engine_use_average(hws_engine* engine, int32_t on);
 /** The mean loss, without gradients. batch: any rows, at most `sequence` columns, with targets; NULL: the
  * validation data, at most max_batches global batches (0: as the config specifies). Held-out pairs are
  * evaluated by /objective. If it has a reference, an engine for inference needs /objective/reference, or a
@@ -937,6 +945,7 @@ HWS_API void hws_tokenizer_destroy(hws_tokenizer* tokenizer);
 #define HWS_TENSOR_GRADIENT 1 /**< while a step is pending: unscaled, unclipped */
 #define HWS_TENSOR_MOMENT1 2  /**< AdamW's m, SGD's momentum buffer */
 #define HWS_TENSOR_MOMENT2 3  /**< AdamW's v */
+#define HWS_TENSOR_AVERAGE 4  /**< moving average of the weight (optimizer.average) */
 
 /** *out: a JSON array of all parameters with name, shape, count (of elements) and Hugging Face name. */
 HWS_API hws_status hws_tensor_list(const hws_engine* engine, hws_buffer** out);

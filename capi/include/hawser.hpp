@@ -627,7 +627,8 @@ enum class TensorKind : std::int32_t {
   kWeight = HWS_TENSOR_WEIGHT,
   kGradient = HWS_TENSOR_GRADIENT,
   kMoment1 = HWS_TENSOR_MOMENT1,
-  kMoment2 = HWS_TENSOR_MOMENT2
+  kMoment2 = HWS_TENSOR_MOMENT2,
+  kAverage = HWS_TENSOR_AVERAGE
 };
 
 enum class Trace : std::int32_t {
@@ -808,6 +809,9 @@ class Engine {
   void set_source(std::function<bool(SourceBatch&)> source);
 
   // Use of the model without a change to it.
+  /// Puts the moving averages of the weights (optimizer.average) in the place of the weights, or puts the weights
+  /// back. Meanwhile training, saves and loads are refused.
+  void use_average(bool on = true) { detail::check(hws_engine_use_average(get(), on ? 1 : 0)); }
   Evaluation eval(std::int64_t max_batches = 0) { return evaluated(nullptr, max_batches); }
   Evaluation eval(const Batch& batch) {
     const hws_batch host = raw(batch);

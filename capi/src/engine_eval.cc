@@ -1,4 +1,4 @@
-// hws_engine_eval, _forward and _logprobs, which use a model without changing it, and the checks of a batch.
+// hws_engine_use_average, and hws_engine_eval, _forward and _logprobs, which use a model without changing it, and the checks of a batch.
 #include "capi/src/engine.h"
 #include "capi/src/guard.h"
 
@@ -38,6 +38,14 @@ BatchView batch_view(const Call& call, const hws_batch* batch, bool needs_target
 }
 
 }  // namespace hawser::capi
+
+hws_status hws_engine_use_average(hws_engine* engine, int32_t on) {
+  return guard(__func__, [&](const Call& call) {
+    const Use<Engine> use(call, engine, Access::kExclusive);
+    call.range(on, 0, 1, "on");
+    use->together([&](auto& trainer) { trainer.use_average(on != 0); });
+  });
+}
 
 hws_status hws_engine_eval(hws_engine* engine, const hws_batch* batch, int64_t max_batches, double* loss,
                            int64_t* tokens) {

@@ -14,9 +14,10 @@ static_assert(HWS_TENSOR_WEIGHT == static_cast<int32_t>(TensorKind::kWeight));
 static_assert(HWS_TENSOR_GRADIENT == static_cast<int32_t>(TensorKind::kGradient));
 static_assert(HWS_TENSOR_MOMENT1 == static_cast<int32_t>(TensorKind::kMoment1));
 static_assert(HWS_TENSOR_MOMENT2 == static_cast<int32_t>(TensorKind::kMoment2));
+static_assert(HWS_TENSOR_AVERAGE == static_cast<int32_t>(TensorKind::kAverage));
 
 TensorKind tensor_kind(const Call& call, int32_t kind) {
-  call.range(kind, HWS_TENSOR_WEIGHT, HWS_TENSOR_MOMENT2, "kind");
+  call.range(kind, HWS_TENSOR_WEIGHT, HWS_TENSOR_AVERAGE, "kind");
   return static_cast<TensorKind>(kind);
 }
 

@@ -59,6 +59,7 @@ struct InitConfig {
   std::vector<std::string> ignore_keys;  ///< unknown keys of a Hugging Face config.json to accept
   std::string base;                      ///< folder of an adapter checkpoint's base; empty: as recorded in it
   bool any_base = false;                 ///< accept a base whose digests differ
+  bool average = false;                  ///< take the average of the checkpoint's weights
   /// True if the adapter's base weights belong to another engine (hws_engine_create_on). The schema has no
   /// such field.
   bool on_engine = false;
@@ -70,6 +71,7 @@ void each_key(InitConfig& i, auto&& visit) {
   visit("ignore_keys", i.ignore_keys);
   visit("base", i.base);
   visit("any_base", i.any_base);
+  visit("average", i.average);
 }
 
 struct BatchConfig {

@@ -136,7 +136,7 @@ constexpr Check kMemoryChecks[] = {
      [](const Effective& c) {
        return !c.is("/offload/optimizer", "off") && c.is("/optimizer/kind", "sgd") &&
               c.number("/optimizer/momentum") == 0 && !c.is("/precision", "bf16") &&
-              !c.is("/precision", "fp16") && !c.is("/precision", "fp8");
+              !c.is("/precision", "fp16") && !c.is("/precision", "fp8") && !c.has("/optimizer/average");
      },
      "has no effect: optimizer \"sgd\" without momentum keeps no state in this precision",
      "use \"off\""},

@@ -1,4 +1,4 @@
-// Optimizer rules: what an optimizer of whole matrices does not support.
+// Optimizer rules: what an optimizer of whole matrices, and the average of weights, do not support.
 #include <fmt/format.h>
 
 #include "engine/config/rules.h"
@@ -33,6 +33,16 @@ constexpr Check kOptimizerChecks[] = {
      [](const Effective& c) { return uses_muon(c) && c.is("/device", "cuda"); },
      "optimizer \"muon\" is not supported on device \"cuda\" yet",
      kOtherKind},
+    {"/optimizer/average",
+     {"/optimizer/average", "/precision"},
+     [](const Effective& c) { return c.is("/precision", "bf16_pure"); },
+     "precision \"bf16_pure\" keeps no fp32 weights, of which {/optimizer/average} could be an average",
+     "leave it out, or use precision \"bf16\""},
+    {"/init/average",
+     {"/init/average"},
+     [](const Effective& c) { return c.flag("/init/average") && !c.is_given("/init/from"); },
+     "has no effect: there is no checkpoint to take averages from",
+     "give the checkpoint in /init/from, or remove it"},
 };
 
 }  // namespace

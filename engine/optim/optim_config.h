@@ -42,6 +42,7 @@ struct OptimizerConfig {
   double clip_norm = 0;              ///< 0: no clipping
   std::vector<std::string> frozen;   ///< patterns (* and ?) for names of parameters that are not trained
   std::vector<OptimizerRule> rules;  ///< the first rule that names a parameter applies
+  std::optional<double> average;     ///< decay of the moving average of the weights; none: no average
 };
 void each_key(OptimizerConfig& o, auto&& visit) {
   visit("kind", o.kind);
@@ -57,6 +58,7 @@ void each_key(OptimizerConfig& o, auto&& visit) {
   visit("clip_norm", o.clip_norm);
   visit("frozen", o.frozen);
   visit("rules", o.rules);
+  visit("average", o.average);
 }
 
 enum class ScheduleKind { kConstant, kLinear, kCosine, kWsd, kInverseSqrt };

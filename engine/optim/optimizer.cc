@@ -36,8 +36,10 @@ const UpdateRule& rule_of(OptimizerKind kind) {
 
 StatesByKind states_by_kind(const OptimizerConfig& config, DType state) {
   StatesByKind states;
-  for (size_t kind = 0; kind < kOptimizerKinds; ++kind)
+  for (size_t kind = 0; kind < kOptimizerKinds; ++kind) {
     states[kind] = rule_of(static_cast<OptimizerKind>(kind)).states(config, state);
+    if (config.average) states[kind][plan::kAverageOfWeights] = DType::kF32;
+  }
   return states;
 }
 
@@ -103,14 +105,25 @@ void Optimizer::step(int32_t group, const OptimizerRun& run, const kernels::Opti
                      const kernels::KernelTable& kernels, Stream& stream) const {
   const OptimizerKind kind = kinds_[static_cast<size_t>(group)];
   const UpdateRule& rule = rule_of(kind);
-  if (rule.update == nullptr) return;  // matrix by matrix: update_matrix
   const auto update = state_ == DType::kF32 ? rule.update : rule.update_bf16;
   for (const Range& r : ranges_[static_cast<size_t>(group)]) {
+    if (update == nullptr) break;  // matrix by matrix: update_matrix
     if (std::max(r.begin, run.begin) >= std::min(r.end, run.end)) continue;
     UpdateCall now = call(r, run, states_[static_cast<size_t>(kind)]);
     now.scalars = scalars;
     update(config_, now, kernels, stream);
   }
+  if (config_.average) average(run, kernels, stream);
+}
+
+/// Polyak and Juditsky, 1992, with exponential weights.
+void Optimizer::average(const OptimizerRun& run, const kernels::KernelTable& kernels, Stream& stream) const {
+  if (run.begin == run.end) return;
+  const auto beta = static_cast<float>(*config_.average), rest = static_cast<float>(1 - *config_.average);
+  void* const mean = run.states[plan::kAverageOfWeights];
+  kernels.axpby(
+      {mean, static_cast<const float*>(run.weights), mean, DType::kF32, run.end - run.begin, rest, beta},
+      stream);
 }
 
 void Optimizer::add_momentum(float* m, float* u, const float* gradients, int64_t n,

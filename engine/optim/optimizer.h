@@ -38,7 +38,8 @@ class Optimizer {
   Optimizer(const nn::ParameterTable& table, const OptimizerConfig& config, DType state = DType::kF32,
             uint64_t seed = 0, const std::function<mesh::Box(const nn::Parameter&)>& share = {});
 
-  /// The kernels read *scalars when they run.
+  /// Updates the weights, except those of matrices that update_matrix has updated, then their average. The
+  /// kernels read *scalars when they run.
   void step(int32_t group, const OptimizerRun& run, const kernels::OptimizerScalars* scalars,
             const kernels::KernelTable& kernels, Stream& stream) const;
 
@@ -74,6 +75,7 @@ class Optimizer {
   /// Returns the settings of a parameter, as an empty range.
   Range settings_of(const nn::Parameter& p) const;
   UpdateCall call(const Range& range, const OptimizerRun& run, const StateTypes& kept) const;
+  void average(const OptimizerRun& run, const kernels::KernelTable& kernels, Stream& stream) const;
   std::vector<std::vector<Range>> ranges_;  // indexed by group
   std::vector<OptimizerKind> kinds_;        // indexed by group
   std::vector<MatrixSettings> matrices_;    // indexed by parameter

@@ -34,6 +34,7 @@ enum class Operand : uint8_t {
   kMaster,
   kMoment1,
   kMoment2,
+  kAverage,    ///< moving average of the weights
   kDirection,  ///< this rank's parts of matrices on their way to an optimizer's step
   kHome,       ///< all parts of the matrices whose home this rank is
   kSent,       ///< slots that a transfer reads; the i-th goes to the i-th of kReceived
@@ -41,32 +42,13 @@ enum class Operand : uint8_t {
   kCount
 };
 
-inline constexpr const char* kOperandNames[] = {"batch",
-                                                "x",
-                                                "y",
-                                                "saved",
-                                                "kept",
-                                                "remade",
-                                                "remade_kept",
-                                                "made",
-                                                "cache",
-                                                "dx",
-                                                "scalars",
-                                                "losses",
-                                                "norm",
-                                                "weights",
-                                                "secondary",
-                                                "gradients",
-                                                "addend",
-                                                "window",
-                                                "lookup_gradient",
-                                                "master",
-                                                "moment1",
-                                                "moment2",
-                                                "direction",
-                                                "home",
-                                                "sent",
-                                                "received"};
+inline constexpr const char* kOperandNames[] = {
+    "batch",     "x",           "y",       "saved",           "kept",
+    "remade",    "remade_kept", "made",    "cache",           "dx",
+    "scalars",   "losses",      "norm",    "weights",         "secondary",
+    "gradients", "addend",      "window",  "lookup_gradient", "master",
+    "moment1",   "moment2",     "average", "direction",       "home",
+    "sent",      "received"};
 static_assert(std::size(kOperandNames) == static_cast<size_t>(Operand::kCount));
 inline const char* operand_name(Operand operand) { return kOperandNames[static_cast<size_t>(operand)]; }
 
@@ -269,7 +251,7 @@ inline constexpr OpRow kRows[] = {
      kUpdate,
      {one(kGradients), one(kScalars), any(kDirection)},
      {maybe(kWeights),  // absent if all of the block's weights leave the host as masters
-      maybe(kMaster), maybe(kMoment1), maybe(kMoment2)}},
+      maybe(kMaster), maybe(kMoment1), maybe(kMoment2), maybe(kAverage)}},
     {Op::kBalance, "BALANCE", kState, {one(kNorm)}, {one(kWeights)}},
 };
 

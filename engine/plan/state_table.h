@@ -22,10 +22,11 @@ struct StateRow {
 inline constexpr StateRow kStates[] = {
     {"moment1", Role::kMoment1, Operand::kMoment1, "optimizer.m.", "moment 1"},
     {"moment2", Role::kMoment2, Operand::kMoment2, "optimizer.v.", "moment 2"},
+    {"average", Role::kAverage, Operand::kAverage, "optimizer.average.", "average"},
 };
 inline constexpr size_t kStateCount = std::size(kStates);
 
 /// Rows of the table, by name.
-enum StateNumber : size_t { kFirstMoment, kSecondMoment };
+enum StateNumber : size_t { kFirstMoment, kSecondMoment, kAverageOfWeights };
 
 }  // namespace hawser::plan

@@ -24,7 +24,7 @@ void TrainLoop::run(int64_t until_step, const std::function<bool(const TrainReco
   const Cancel::InTrain in_train(&cancel_);
   const Monitor::InPhase in_phase(&trainer_.monitor(), Phase::kTrain);
   ranks_.require_training("train");
-  progress_.require_no_pending();
+  progress_.require_between_steps();
   trainer_.saves().rethrow_unreported_error();
   run_saves_.hold_folder();
   const int64_t total = until_step > 0 ? until_step : config().train.steps;

@@ -144,7 +144,7 @@ StepResult Trainer::forward_backward() { return compute_gradients(false); }
 StepResult Trainer::compute_gradients(bool update_follows) {
   const Monitor::InPhase in_phase(&monitor_, Phase::kTrain);
   ranks_.require_training("forward_backward");
-  progress_.require_no_pending();
+  progress_.require_between_steps();
   const double start = steady_seconds();
   if (!progress_.pushed.waiting() && source_.is_set()) source_.fetch(ranks_, &progress_);
   if (!progress_.pushed.waiting() && dataset_ == nullptr)
@@ -342,7 +342,7 @@ void Trainer::push(const BatchView& batch) {
 
 /// Throws if the batch of the host program is not valid, or if a step or another batch is pending.
 void Trainer::require_room_for(const BatchView& batch) const {
-  progress_.require_no_pending();
+  progress_.require_between_steps();
   if (progress_.pushed.waiting()) fail(Code::kBusy, "a pushed batch is waiting already: take a step first");
   if (batch.rows != config().batch.global_batch || batch.cols != config().batch.sequence)
     fail(Code::kInvalidArgument,

@@ -29,6 +29,7 @@
 #include "engine/save/export.h"
 #include "engine/save/loads.h"
 #include "engine/save/saves.h"
+#include "engine/state/averaged_weights.h"
 #include "engine/state/base_engine.h"
 #include "engine/state/data_fingerprint.h"
 #include "engine/state/monitor.h"
@@ -64,6 +65,9 @@ class Trainer {
   /// Runs the update phase: clips the gradients and updates weights, moments and the schedule. Throws
   /// kFailedPrecondition if the step overflowed (precision fp16).
   StepResult commit();
+  /// From now on, inference and exports use the average of the weights; training, saves and loads are refused
+  /// until the call with false.
+  void use_average(bool on) { train::use_average(ranks_, on, &progress_); }
   /// Ends the step without its update phase. With `rewind`, the next step takes the same rows of the config's
   /// data.
   StepResult discard(bool rewind);

@@ -67,7 +67,7 @@ std::shared_ptr<const checkpoint::Reader> Loads::open_the_same(const std::string
 void Loads::load(const std::string& path, bool allow_other_data) {
   const Monitor::InPhase in_phase(&monitor_, Phase::kLoad);
   ranks_.require_training("hws_checkpoint_load");
-  progress_.require_no_pending();
+  progress_.require_between_steps();
   saver_.wait();  // it may be writing this very checkpoint
   take_over(*open_the_same(path, allow_other_data));
 }
@@ -77,7 +77,7 @@ void Loads::take_over(const checkpoint::Reader& reader) {
   const checkpoint::Description& d = reader.description();
   const RunState loaded = run_state_from_json(d.state_json);
   checkpoint::hf::ExtraFiles files = d.extra_files;
-  load_tensors(ranks_, reader, true);
+  load_tensors(ranks_, reader, Take::kState);
   progress_.state = loaded;
   progress_.guard.restore(loaded.losses, loaded.norms);
   progress_.loss_scale.resume(loaded.loss_scale);
@@ -90,7 +90,7 @@ void Loads::take_over(const checkpoint::Reader& reader) {
 std::string Loads::load_latest(const std::string& folder, bool allow_other_data) {
   const Monitor::InPhase in_phase(&monitor_, Phase::kLoad);
   ranks_.require_training("hws_checkpoint_load_latest");
-  progress_.require_no_pending();
+  progress_.require_between_steps();
   const Newest newest = open_newest(folder, INT64_MAX, allow_other_data);
   if (!newest.reader) checkpoint::fail_no_valid_checkpoint(folder, newest.damaged);
   take_over(*newest.reader);

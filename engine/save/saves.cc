@@ -58,13 +58,13 @@ Saves::Saves(const Ranks& ranks, const Progress& progress, DataFingerprint* fing
 }
 
 void Saves::save(const std::string& path) {
-  progress_.require_no_pending();
+  progress_.require_between_steps();
   await_or_refuse();
   write_now(path);
 }
 
 std::shared_ptr<SaveOperation> Saves::save_async(const std::string& path) {
-  progress_.require_no_pending();
+  progress_.require_between_steps();
   require_lane("hws_checkpoint_save_async");
   await_or_refuse();
   agree_on([&] {

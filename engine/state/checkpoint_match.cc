@@ -219,6 +219,16 @@ void require_weights(const checkpoint::Reader& reader, const std::string& path, 
            name);
 }
 
+void require_averages(const checkpoint::Reader& reader, const std::string& path) {
+  const std::string_view prefix = plan::kStates[plan::kAverageOfWeights].prefix;
+  for (const auto& [name, entry] : reader.tensors())
+    if (name.starts_with(prefix)) return;
+  fail(Code::kCheckpointIncompatible,
+       "checkpoint {} has no average of its weights; train with /optimizer/average to keep one, or take the "
+       "weights themselves (without /init/average, --average)",
+       path);
+}
+
 void require_state(const checkpoint::Reader& reader, const std::string& path, const Ranks& ranks) {
   const DType kept = state_type(ranks.config());
   const optim::StatesByKind states = optim::states_by_kind(ranks.config().optimizer, kept);
@@ -232,8 +242,11 @@ void require_state(const checkpoint::Reader& reader, const std::string& path, co
     if (elsewhere && p.in_base()) continue;
     check_tensor(reader, path, p.name, p, p.read == nn::Read::kExact ? DType::kF32 : kept);
     const optim::StateTypes& of_p = optim::states_of(states, ranks.table().group_of(p));
-    for (size_t i = 0; i < plan::kStateCount; ++i)
-      if (of_p[i] && p.trainable) check_tensor(reader, path, plan::kStates[i].prefix + p.name, p, *of_p[i]);
+    for (size_t i = 0; i < plan::kStateCount; ++i) {
+      const std::string name = plan::kStates[i].prefix + p.name;
+      const bool may_begin = i == plan::kAverageOfWeights && reader.tensors().count(name) == 0;
+      if (of_p[i] && p.trainable && !may_begin) check_tensor(reader, path, name, p, *of_p[i]);
+    }
   }
   check_nothing_more(reader, path, ranks.table(), states);
   check_optimizers(reader, path, ranks, states);

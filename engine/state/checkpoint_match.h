@@ -22,6 +22,8 @@ void require_same_tokenizer(const checkpoint::Reader& reader, const std::string&
 void require_same_data(const checkpoint::Reader& reader, const std::string& path, const std::string& ours);
 /// For /init/from: requires every weight, in either data type.
 void require_weights(const checkpoint::Reader& reader, const std::string& path, const Ranks& ranks);
+/// For /init/average: requires averages of weights (/optimizer/average).
+void require_averages(const checkpoint::Reader& reader, const std::string& path);
 /// To resume a run: requires weights and moments in the types this engine keeps, the kind of optimizer that
 /// the moments belong to, and nothing that the next save would lose.
 void require_state(const checkpoint::Reader& reader, const std::string& path, const Ranks& ranks);

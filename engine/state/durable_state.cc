@@ -84,7 +84,8 @@ void load_nf4(const Rank& rank, const nn::ParameterTable& table, const checkpoin
 
 }  // namespace
 
-void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, bool states) {
+void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, Take take) {
+  const auto has = [&](const std::string& name) { return reader.tensors().count(name) != 0; };
   ranks.set_changing(nullptr);
   ranks.on_each([&](Rank& rank, int32_t) {
     ranks.set_changing("the last hws_checkpoint_load");
@@ -95,17 +96,32 @@ void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, bool sta
                   produce_values(rank.link(), to.from(at), end - begin,
                                  [&](float* values, int64_t first, int64_t n) {
                                    read_as_f32(reader, name, begin + first, begin + first + n, values);
-                                   if (!states) require_finite(reader.path(), p, begin + first, values, n);
+                                   if (take != Take::kState)
+                                     require_finite(reader.path(), p, begin + first, values, n);
                                  });
                 };
-                read(p.name, s.weights);
-                for (size_t i = 0; states && i < plan::kStateCount; ++i)
-                  if (s.states[i]) read(plan::kStates[i].prefix + p.name, s.states[i]);
+                const std::string average = plan::kStates[plan::kAverageOfWeights].prefix + p.name;
+                read(take == Take::kAverages && has(average) ? average : p.name, s.weights);
+                for (size_t i = 0; take == Take::kState && i < plan::kStateCount; ++i) {
+                  if (!s.states[i]) continue;
+                  const std::string name = plan::kStates[i].prefix + p.name;
+                  read(i == plan::kAverageOfWeights && !has(name) ? p.name : name, s.states[i]);
+                }
               });
     load_nf4(rank, ranks.table(), reader);
     rank.publish_weights();
   });
   ranks.set_changing(nullptr);
+}
+
+void begin_averages(const Ranks& ranks) {
+  ranks.on_each([&](Rank& rank, int32_t) {
+    each_part(rank, ranks.table(),
+              [&](const nn::Parameter&, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
+                if (const StateArray& average = s.states[plan::kAverageOfWeights])
+                  copy_values(rank.link(), average.from(at), s.weights.from(at), end - begin);
+              });
+  });
 }
 
 }  // namespace hawser::train

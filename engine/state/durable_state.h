@@ -27,10 +27,17 @@ void verify_together(const Ranks& ranks, const checkpoint::Reader& reader);
 /// weight of a base that the checkpoint leaves out.
 bool may_lack(const checkpoint::Reader& reader, const nn::Parameter& p);
 
-/// Loads the tensors that the checkpoint has (checkpoint_match.h); each rank reads its own elements. If
-/// the disk fails during the load, the ranks have a mix of two states until another load completes.
-/// Collective.
-void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, bool states);
+/// What load_tensors takes: weights and the arrays of the optimizer, to continue training; weights alone; or
+/// the averages of the weights in their place, where the checkpoint has them.
+enum class Take { kState, kWeights, kAverages };
+
+/// Loads the tensors that the checkpoint has (checkpoint_match.h); each rank reads its own elements. With
+/// kState, averages that the checkpoint lacks begin as the weights. If the disk fails during the load, the
+/// ranks have a mix of two states until another load completes. Collective.
+void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, Take take);
+
+/// Sets the averages of the weights, if the optimizer keeps them, to the weights. Collective.
+void begin_averages(const Ranks& ranks);
 
 /// Calls fn(parameter, first element, end of elements, their offset in the group's state, the state) for each
 /// run of elements whose master weights `rank` holds.

@@ -52,8 +52,11 @@ checkpoint::hf::ExtraFiles take_from_checkpoint(const Ranks& ranks, const checkp
                                                 const std::string& path) {
   require_same_base_model(reader, path, ranks.assembly());
   require_weights(reader, path, ranks);
+  const config::InitConfig& init = ranks.config().init;
+  const bool averages = init.average && path == init.from;
+  if (averages) require_averages(reader, path);
   verify_together(ranks, reader);
-  load_tensors(ranks, reader, false);
+  load_tensors(ranks, reader, averages ? Take::kAverages : Take::kWeights);
   return reader.description().extra_files;
 }
 
@@ -138,8 +141,16 @@ InitialWeights take_from_engine(const BaseEngine& on, const Ranks& ranks) {
 
 /// Loads the weights in a folder. For an adapter's checkpoint, loads first its base, then its own weights.
 InitialWeights take_from(const Ranks& ranks, const std::string& folder, const BaseEngine* on) {
-  if (!checkpoint::is_checkpoint(folder)) return on ? take_from_engine(*on, ranks) : import_hf(ranks, folder);
   const config::InitConfig& init = ranks.config().init;
+  if (!checkpoint::is_checkpoint(folder)) {
+    if (init.average && folder == init.from)
+      fail(Code::kConfigInvalid,
+           "/init/average: {} is a Hugging Face folder, which has no average of its weights; give a "
+           "checkpoint, "
+           "or remove the field",
+           folder);
+    return on ? take_from_engine(*on, ranks) : import_hf(ranks, folder);
+  }
   const auto reader = checkpoint::Reader::open(folder);
   const std::string base = find_base(*reader, folder, folder == init.from ? init.base : "");
   InitialWeights made;
@@ -191,9 +202,8 @@ InitialWeights fill_model(const Ranks& ranks, const BaseEngine* on) {
   return made;
 }
 
-}  // namespace
-
-InitialWeights fill_initial_weights(const Ranks& ranks, const BaseEngine* on) {
+/// Fills all weights, and reads the adapter of /adapter/from.
+InitialWeights fill(const Ranks& ranks, const BaseEngine* on) {
   InitialWeights made = fill_model(ranks, on);
   const nn::ModelConfig& model = ranks.config().model;
   if (model.adapter.dora && model.adapter.from.empty() && !made.has_adapter) begin_magnitudes(ranks);
@@ -207,6 +217,14 @@ InitialWeights fill_initial_weights(const Ranks& ranks, const BaseEngine* on) {
   if (needs_references(ranks.config()))
     made.digests +=
         data::file_digest(InputFile::open(model.adapter.from + "/" + checkpoint::hf::kAdapterWeightsName));
+  return made;
+}
+
+}  // namespace
+
+InitialWeights fill_initial_weights(const Ranks& ranks, const BaseEngine* on) {
+  InitialWeights made = fill(ranks, on);
+  if (ranks.config().optimizer.average && !ranks.inference()) begin_averages(ranks);
   return made;
 }
 

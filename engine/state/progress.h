@@ -32,14 +32,26 @@ struct Progress {
   bool weights_changed = false;            ///< the host program has set weights since they were read
   const std::string digests;               ///< InitialWeights::digests
   PushedBatch pushed;
-  bool pending = false;  ///< true between forward_backward and commit or discard
-  StepResult result;     ///< of the pending step, or else of the last one
+  bool pending = false;         ///< true between forward_backward and commit or discard
+  bool average_in_use = false;  ///< the weights and their averages have changed places (averaged_weights.h)
+  StepResult result;            ///< of the pending step, or else of the last one
 
   void require_pending() const {
     if (!pending) fail(Code::kFailedPrecondition, "no step is pending: call forward_backward first");
   }
   void require_no_pending() const {
     if (pending) fail(Code::kFailedPrecondition, "a step is pending: commit or discard it first");
+  }
+  void require_trained_weights() const {
+    if (average_in_use)
+      fail(Code::kFailedPrecondition,
+           "the average of the weights is in use: return to the trained weights first "
+           "(hws_engine_use_average)");
+  }
+  /// Training, saves and loads need both.
+  void require_between_steps() const {
+    require_no_pending();
+    require_trained_weights();
   }
 };
 

@@ -64,8 +64,8 @@ std::string hf_family(const nn::ModelConfig& model, const checkpoint::hf::ExtraF
 
 /// Returns the arrays that the optimizer of a parameter keeps.
 optim::StateTypes kept_states(const Ranks& ranks, const nn::Parameter& p) {
-  return optim::rule_of(optim::kind_of(ranks.table().group_of(p)))
-      .states(ranks.config().optimizer, DType::kF32);
+  return optim::states_of(optim::states_by_kind(ranks.config().optimizer, DType::kF32),
+                          ranks.table().group_of(p));
 }
 
 void check_kept(const Ranks& ranks, TensorKind kind, const nn::Parameter& p) {
@@ -179,6 +179,7 @@ void collect_weight(const Ranks& ranks, const nn::Parameter& p, float* out) {
 
 /// Every rank that has a part of the tensor copies that part.
 void Tensors::scatter(TensorKind kind, const nn::Parameter& p, const float* data) {
+  progress_.require_trained_weights();
   check_kept(ranks_, kind, p);
   if (p.in_base() && base_is_elsewhere(ranks_.config()))
     fail(Code::kFailedPrecondition,

@@ -20,7 +20,14 @@
 namespace hawser::train {
 
 /// From kFirstState on, the kinds are the rows of plan::kStates, in order.
-enum class TensorKind : int32_t { kWeight = 0, kGradient = 1, kFirstState = 2, kMoment1 = 2, kMoment2 = 3 };
+enum class TensorKind : int32_t {
+  kWeight = 0,
+  kGradient = 1,
+  kFirstState = 2,
+  kMoment1 = 2,
+  kMoment2 = 3,
+  kAverage = 4
+};
 inline TensorKind kind_of_state(size_t state) {
   return static_cast<TensorKind>(static_cast<size_t>(TensorKind::kFirstState) + state);
 }

@@ -106,6 +106,7 @@ void add_cells(const ModelAxes& axes, Layout layout, std::vector<Cell>* cells) {
       p.optimizer = cells->size() % 2 == 0 ? "adamw" : "sgd";
       p.tied = cells->size() % 5 < 3, p.frozen = cells->size() % 3 == 0;
       p.documents = cells->size() % 4 < 2;
+      if (p.precision != "bf16_pure" && cells->size() % 3 == 1) p.average = 0.75;
       cell.layout = layout;
       cells->push_back(cell);
     }

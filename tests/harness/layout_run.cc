@@ -114,6 +114,7 @@ std::string layout_config(const Problem& p, const Layout& layout) {
     json["model"].update({{"kv_heads", p.heads}, {"head_dim", p.head_dim}, {"qk_norm", false}});
   }
   if (!p.from.empty()) json["init"]["from"] = p.from;
+  if (p.init_average) json["init"]["average"] = true;
   if (!p.moe.empty()) json["moe"] = Json::parse(p.moe);
   if (!p.objective.empty()) json["objective"] = Json::parse(p.objective);
   if (p.scores())
@@ -131,6 +132,7 @@ std::string layout_config(const Problem& p, const Layout& layout) {
                                    "blocks.0.mlp.*"};
   for (const std::string& pattern : p.frozen_also) json["optimizer"]["frozen"].push_back(pattern);
   if (!p.rules.empty()) json["optimizer"]["rules"] = Json::parse(p.rules);
+  if (p.average >= 0) json["optimizer"]["average"] = p.average;
   json["schedule"] = {{"warmup_steps", 2}};
   json["train"] = {{"steps", 100}};
   json["cpu"] = {{"threads", 1}};

@@ -66,14 +66,16 @@ struct Problem {
   std::string moe;  ///< the section moe, as JSON; empty: its defaults
   /// The section model.latent, as JSON; requires like_gpt2 false.
   std::string latent;
-  std::string from;     ///< init.from; empty: random weights
-  std::string adapter;  ///< the section adapter, as JSON; empty: none
+  std::string from;           ///< init.from; empty: random weights
+  bool init_average = false;  ///< init.average
+  std::string adapter;        ///< the section adapter, as JSON; empty: none
   std::string
       objective;  ///< the section objective, as JSON, over pairs; empty: cross_entropy. Rows then have no
                   ///< weights
   bool frozen = false;
   std::vector<std::string> frozen_also;  ///< patterns
   std::string rules;                     ///< /optimizer/rules, as JSON; empty: none
+  double average = -1;                   ///< /optimizer/average; below 0: none
   bool graphs = true;                    ///< /cuda/graphs
   double dropout = 0.1;
   int64_t weights_every = 3;  ///< the last of this many batches has weights; 0: none

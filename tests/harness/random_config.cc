@@ -167,6 +167,7 @@ Json optimizer(Draw* d) {
             {"learning_rate", 0.01},
             {"clip_norm", d->one_of({0, 0.5})}};
   if (d->once_in(3)) o["weight_decay"] = 0.3;
+  if (d->once_in(4)) o["average"] = d->one_of({0.5, 0.9, 0.999});
   if (o["kind"] == "adamw" && d->once_in(3)) o["beta1"] = 0.8, o["beta2"] = 0.99, o["eps"] = 1e-6;
   if (o["kind"] == "lion" && d->once_in(2)) o["beta2"] = 0.99;
   if (o["kind"] == "muon" && d->once_in(2)) o["muon_momentum"] = 0.9, o["muon_scale"] = "spectral";

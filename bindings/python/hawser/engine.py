@@ -167,6 +167,13 @@ class Engine(Handle):
 
     # ------------------------------------------------------------------------------------------- the model
 
+    def use_average(self, on: bool = True) -> None:
+        """Puts the moving averages of the weights (optimizer.average) in the place of the weights, or puts the weights
+        back. While the averages are in place, evaluation, generation and exports use them, and training, saves and
+        loads raise FailedPrecondition.
+        """
+        _native.hws_engine_use_average(self._open, 1 if on else 0)
+
     def evaluate(self, tokens: Any = None, targets: Any = None, document_begin: Any = None, weights: Any = None, *,
                  max_batches: int = 0) -> Evaluation:  # fmt: skip
         """Computes the mean loss of a batch with any number of rows, or of max_batches batches of validation data.
@@ -255,7 +262,7 @@ class Engine(Handle):
 
     def tensor(self, name: str, kind: str = "weight", *, out: Any = None) -> Any:
         """Returns a copy of a tensor as a float32 NumPy array. kind: "weight", "gradient" (while a step is pending),
-        "moment1" or "moment2". name: Hawser's name, or the Hugging Face name for a flat copy in Hugging Face's layout.
+        "moment1", "moment2" or "average". name: Hawser's name, or the Hugging Face name for a flat copy in Hugging Face's layout.
 
         out: any writable C-contiguous float32 array of that size, which is filled and returned instead.
         """

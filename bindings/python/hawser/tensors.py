@@ -14,6 +14,7 @@ KINDS = {
     "gradient": _native.HWS_TENSOR_GRADIENT,
     "moment1": _native.HWS_TENSOR_MOMENT1,
     "moment2": _native.HWS_TENSOR_MOMENT2,
+    "average": _native.HWS_TENSOR_AVERAGE,
 }
 
 

@@ -50,6 +50,7 @@ pub const HWS_TENSOR_WEIGHT: i32 = 0;
 pub const HWS_TENSOR_GRADIENT: i32 = 1;
 pub const HWS_TENSOR_MOMENT1: i32 = 2;
 pub const HWS_TENSOR_MOMENT2: i32 = 3;
+pub const HWS_TENSOR_AVERAGE: i32 = 4;
 pub const HWS_LOAD_OTHER_DATA: i32 = 1;
 pub const HWS_PHASE_IDLE: i32 = 0;
 pub const HWS_PHASE_TRAIN: i32 = 1;
@@ -976,6 +977,16 @@ extern "C" {
         row: i64,
         out: *mut *mut hws_buffer,
     ) -> hws_status;
+}
+extern "C" {
+    #[doc = " Puts the moving averages of the weights (optimizer.average) in the place of the weights (on: 1), or puts the"]
+    #[doc = " weights back (0), in memory. While the averages are in place, evaluation, logits, generation, exports and"]
+    #[doc = " hws_tensor_get use them, and the tensors of kind HWS_TENSOR_AVERAGE are the trained weights; steps, saves,"]
+    #[doc = " loads and hws_tensor_set are refused with HWS_FAILED_PRECONDITION. If they are where `on` says already,"]
+    #[doc = " nothing happens. Collective if ranks are in several processes. Errors: HWS_FAILED_PRECONDITION for an engine"]
+    #[doc = " without averages or for inference (init.average reads those of a checkpoint), and while a step is pending;"]
+    #[doc = " after HWS_IO (a disk of /offload failed) the engine needs a load."]
+    pub fn hws_engine_use_average(engine: *mut hws_engine, on: i32) -> hws_status;
 }
 extern "C" {
     #[doc = " The mean loss, without gradients. batch: any rows, at most `sequence` columns, with targets; NULL: the"]

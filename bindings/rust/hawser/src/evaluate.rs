@@ -83,6 +83,14 @@ impl Engine {
         self.evaluate_raw(ptr::null(), max_batches)
     }
 
+    /// Puts the moving averages of the weights (`optimizer.average`) in the place of the weights, or puts the
+    /// weights back. While the averages are in place, evaluation, generation and exports use them, and training,
+    /// saves and loads are refused.
+    pub fn use_average(&mut self, on: bool) -> Result<()> {
+        // SAFETY: the engine is valid.
+        check(unsafe { sys::hws_engine_use_average(self.raw_mut(), i32::from(on)) })
+    }
+
     /// Computes the mean loss of a batch with any number of rows, at most `sequence` columns, and targets.
     pub fn evaluate_batch(&mut self, batch: &Batch<'_>) -> Result<Evaluation> {
         self.evaluate_raw(&batch.raw()?, 0)

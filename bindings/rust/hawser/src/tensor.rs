@@ -25,6 +25,8 @@ pub enum TensorKind {
     Moment1,
     /// AdamW's v.
     Moment2,
+    /// The moving average of the parameter (`optimizer.average`).
+    Average,
 }
 
 impl TensorKind {
@@ -34,6 +36,7 @@ impl TensorKind {
             Self::Gradient => sys::HWS_TENSOR_GRADIENT,
             Self::Moment1 => sys::HWS_TENSOR_MOMENT1,
             Self::Moment2 => sys::HWS_TENSOR_MOMENT2,
+            Self::Average => sys::HWS_TENSOR_AVERAGE,
         }
     }
 }

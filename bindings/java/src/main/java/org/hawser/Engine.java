@@ -276,6 +276,15 @@ public final class Engine extends NativeObject implements AutoCloseable {
   // using the model
 
   /**
+   * Puts the moving averages of the weights (optimizer.average) in the place of the weights, or puts the weights
+   * back. While the averages are in place, evaluation, generation and exports use them, and training, saves and
+   * loads are refused.
+   */
+  public void useAverage(boolean on) {
+    Native.hws_engine_use_average(this, on ? 1 : 0);
+  }
+
+  /**
    * Computes the mean loss of at most maxBatches global batches of the validation data; 0: the config's
    * number.
    */

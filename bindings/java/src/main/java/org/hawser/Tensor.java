@@ -9,5 +9,7 @@ public enum Tensor {
   /** AdamW's m or SGD's momentum buffer. */
   MOMENT1,
   /** AdamW's v. */
-  MOMENT2
+  MOMENT2,
+  /** The moving average of the parameter (optimizer.average). */
+  AVERAGE
 }
