@@ -133,8 +133,10 @@ std::vector<LayoutBounds::Place> LayoutBounds::places(const LayoutChoice& c) con
   std::vector<double> flops;
   for (size_t b = 1; b + 1 < blocks->size(); ++b) flops.push_back((*blocks)[b].flops);
   const int64_t chunks = c.pp * c.chunks;
-  std::vector<int64_t> layers = base_.pipeline.layers;
-  if (c.pp == 1 || std::ssize(layers) != chunks)
+  std::vector<int64_t>& layers = divided_[{blocks.get(), c.pp == 1 ? 1 : chunks}];
+  if (layers.empty() && c.pp > 1 && std::ssize(base_.pipeline.layers) == chunks)
+    layers = base_.pipeline.layers;
+  if (layers.empty())
     layers = pipeline::balance(flops, blocks->front().flops, blocks->back().flops, c.pp == 1 ? 1 : chunks);
   const pipeline::Shape shape = shape_of(c, micro_batches(c), base_.pipeline.group);
   std::vector<Place> all(layers.size());

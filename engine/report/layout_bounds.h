@@ -69,6 +69,8 @@ class LayoutBounds {
   double peak_;
   BlockCosts state_;  // bytes of the state of one parameter; 0 for what a config may keep elsewhere
   std::map<Key, std::shared_ptr<const std::vector<BlockCosts>>> measured_;
+  /// The layers of each chunk, by what the blocks cost and the number of chunks.
+  mutable std::map<std::pair<const void*, int64_t>, std::vector<int64_t>> divided_;
 };
 
 }  // namespace hawser::train

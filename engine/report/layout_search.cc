@@ -78,7 +78,7 @@ class Search {
       for (size_t i = next; i < end; ++i) {
         if (is_slower(left[i]))
           ++result_.slower;
-        else
+        else if (!options_.prunes || fits_at_least(left[i].choice))
           now.push_back(left[i]);
       }
       try_all(now);
@@ -88,6 +88,7 @@ class Search {
         ++result_.slower;
         continue;
       }
+      if (!fits_at_least(left[i].choice)) continue;
       const double least = left[i].least_seconds;
       result_.not_tried_seconds =
           result_.not_tried++ == 0 ? least : std::min(result_.not_tried_seconds, least);
@@ -112,8 +113,7 @@ class Search {
     bounds_.measure(choices);
     std::vector<Candidate> all;
     for (const LayoutChoice& c : choices)
-      if (!options_.prunes || fits_at_least(c))
-        all.push_back({c, bounds_.least_seconds(c), bounds_.likely_seconds(c)});
+      all.push_back({c, bounds_.least_seconds(c), bounds_.likely_seconds(c)});
     std::stable_sort(all.begin(), all.end(),
                      [](const Candidate& a, const Candidate& b) { return a.likely < b.likely; });
     return all;
