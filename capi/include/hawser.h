@@ -307,9 +307,9 @@ HWS_API hws_status hws_plan_create_on(const hws_config* config, const char* clus
  * The report is {"cluster","ranks","global_batch","layouts": [{"fields": a config with the fields to set,
  * "seconds","tokens_per_second","mfu","bubble_share","exposed_seconds": {group: seconds},"fullest_stage":
  * {"stage","device_bytes","free_bytes","memory"}}],"considered","refused","does_not_fit": {reason: layouts},
- * "fits_with_zero1","slower","forecasts","not_tried","not_tried_seconds"}, the fastest layout first, of
- * equally fast ones the simpler. `not_tried` layouts were not simulated, because a search simulates only so
- * many; each takes `not_tried_seconds` or more. The result is the same on every machine.
+ * "fits_with_zero1","slower","forecasts","not_tried","not_tried_seconds"}. The fastest layout comes first; of
+ * equally fast layouts, the simpler one. `not_tried` layouts were not simulated, because the number of
+ * simulations is limited; each takes at least `not_tried_seconds`. The result is the same on every machine.
  *
  * Errors: HWS_CONFIG_INVALID if no mesh has that many ranks or none divides the global batch, with the
  * nearest number that works; HWS_OUT_OF_MEMORY if the model fits in no layout, with the least bytes; those of
@@ -792,13 +792,13 @@ HWS_API hws_status hws_data_prepare(const char* request, hws_prepare_fn callback
  * HWS_OUT_OF_RANGE if there is no such row; HWS_DATA_INVALID for a folder that is damaged; and as above. */
 HWS_API hws_status hws_data_preview(const char* folder, int64_t row, hws_buffer** out);
 
-/** Puts the moving averages of the weights (optimizer.average) in the place of the weights (on: 1), or puts the
- * weights back (0), in memory. While the averages are in place, evaluation, logits, generation, exports and
- * hws_tensor_get use them, and the tensors of kind HWS_TENSOR_AVERAGE are the trained weights; steps, saves,
- * loads and hws_tensor_set are refused with HWS_FAILED_PRECONDITION. If they are where `on` says already,
- * nothing happens. Collective if ranks are in several processes. Errors: HWS_FAILED_PRECONDITION for an engine
- * without averages or for inference (init.average reads those of a checkpoint), and while a step is pending;
- * after HWS_IO (a disk of /offload failed) the engine needs a load. */
+/** Swaps the weights with their moving averages (optimizer.average) in memory (on: 1), or swaps them back
+ * (0); if this is already so, nothing happens. While the averages are in place, evaluation, logits,
+ * generation, exports and hws_tensor_get use them, and the tensors of kind HWS_TENSOR_AVERAGE are the trained
+ * weights; steps, saves, loads and hws_tensor_set are refused with HWS_FAILED_PRECONDITION. Collective if
+ * ranks are in several processes. Errors: HWS_FAILED_PRECONDITION while a step is pending, and for an engine
+ * that keeps no averages or is for inference (init.average loads those of a checkpoint); after HWS_IO (a disk
+ * of /offload failed), the engine needs a load. */
 HWS_API hws_status hws_engine_use_average(hws_engine* engine, int32_t on);
 /** The mean loss, without gradients. batch: any rows, at most `sequence` columns, with targets; NULL: the
  * validation data, at most max_batches global batches (0: as the config specifies). Held-out pairs are

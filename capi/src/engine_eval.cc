@@ -1,4 +1,5 @@
-// hws_engine_use_average, and hws_engine_eval, _forward and _logprobs, which use a model without changing it, and the checks of a batch.
+// hws_engine_use_average; hws_engine_eval, _forward and _logprobs, which use a model without changing it; and
+// the checks of a batch.
 #include "capi/src/engine.h"
 #include "capi/src/guard.h"
 

@@ -36,7 +36,7 @@ constexpr Check kOptimizerChecks[] = {
     {"/optimizer/average",
      {"/optimizer/average", "/precision"},
      [](const Effective& c) { return c.is("/precision", "bf16_pure"); },
-     "precision \"bf16_pure\" keeps no fp32 weights, of which {/optimizer/average} could be an average",
+     "an average with decay {/optimizer/average} needs fp32 weights, and precision \"bf16_pure\" keeps none",
      "leave it out, or use precision \"bf16\""},
     {"/init/average",
      {"/init/average"},

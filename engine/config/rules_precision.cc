@@ -68,7 +68,7 @@ constexpr Check kPrecisionChecks[] = {
     {"/precision",
      {"/precision", "/model/moe/experts"},
      [](const Effective& c) { return is_fp8(c) && c.integer("/model/moe/experts") > 1; },
-     "precision \"fp8\" has no products of experts, and the model has {/model/moe/experts}",
+     "precision \"fp8\" does not support experts, and the model has {/model/moe/experts}",
      "use \"bf16\""},
     {"/precision",
      {"/precision", "/fp8/recipe", "/mesh/tp"},

@@ -10,8 +10,8 @@ void round_operand(const Context& ctx, void* y, int64_t y_stride, const Fp8Opera
                    bool notes) {
   const RegionScope scope(*ctx.workspace);
   auto* const own = ctx.workspace->take_as<float>(1);
-  // Also if an earlier maximum sets the scale and none is noted, so that every call does the work that is
-  // planned.
+  // Computed even if an earlier maximum sets the scale and none is noted, so that every call does the work
+  // that is planned.
   ctx.kernels->fp8_maximum({own, operand.x, operand.type, operand.rows, operand.n, operand.stride},
                            *ctx.stream);
   if (notes && ctx.fp8.noted != nullptr) {

@@ -1,7 +1,7 @@
 // Fp8History: the largest magnitudes of fp8 operands over the last steps, from which delayed scaling
 // takes the scale of each operand (Micikevicius et al., arXiv:2209.05433; as in TransformerEngine, with
-// its maximum over the history). Only committed steps count. Of each operand it keeps the maxima that can
-// still become the largest: those after which no larger one came.
+// its maximum over the history). Only committed steps count. For each operand it keeps only the maxima that
+// can still become the largest: those that no later maximum has reached.
 #pragma once
 
 #include <cstdint>

@@ -42,7 +42,7 @@ enum class Role : uint8_t {
   kLookupGradient,  ///< gradient of a tied embedding from look-ups alone, without the head's part
   kMoment1,
   kMoment2,
-  kAverage,  ///< moving average of the weights, in f32
+  kAverage,        ///< moving average of the weights, in f32
   kHostGradients,  ///< in host memory: the elements of kGradients that this rank updates
   kHostWeights,    ///< in host memory: updated weights in their compute type, on their way to the device
   kCount

@@ -181,7 +181,7 @@ class SerialReplay::Player {
   const device::HostLink& link() const { return rank_.link(); }
 
  private:
-  /// A twin's operands have the same largest magnitudes.
+  /// Takes over the fp8 history of `other`: operands of a permuted model have the same largest magnitudes.
   void follow_history(const Player& other) {
     fp8_history_ = other.fp8_history_;
     rank_.executor().set_fp8_maxima(fp8_history_.maxima());

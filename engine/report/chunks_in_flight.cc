@@ -12,7 +12,7 @@ pipeline::Shape shape_of(const LayoutChoice& c, int64_t micro_batches, int64_t g
   return {schedule, c.pp, micro_batches, c.chunks, group > 0 ? group : c.pp};
 }
 
-/// Most micro-batches are in flight as soon as the pipeline is full, so few of them are looked at.
+/// The bytes in flight peak as soon as the pipeline is full, so it suffices to replay few micro-batches.
 double most_in_flight(const pipeline::Shape& shape, int64_t stage, const std::vector<double>& saved) {
   if (pipeline::is_v(shape.schedule) && shape.micro_batches < 2 * shape.stages) return 0;  // no such schedule
   pipeline::Shape few = shape;

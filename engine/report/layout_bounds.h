@@ -1,4 +1,4 @@
-// LayoutBounds: what a layout needs at least, so that a search need not plan every layout. A small plan with
+// LayoutBounds: lower bounds on a layout's bytes and seconds, so that a search skips many. A small plan with
 // the layout's tp, cp, micro-batch and recomputation measures what a block costs (block_costs.h); how the
 // layout divides blocks among stages and state among ranks follows from its degrees.
 #pragma once
@@ -62,10 +62,10 @@ class LayoutBounds {
   const cluster::Cluster& cluster_;
   const LayoutSpace& space_;
   bool measures_ = false;
-  bool equal_layers_ = false;  // two layers stand for all
-  double parameters_, tokens_,
-      ranks_flops_;     // of the model and of a step; FLOPs of a token without attention
-  double layer_flops_;  // of a layer's forward, a token
+  bool equal_layers_ = false;   // two layers stand for all
+  double parameters_, tokens_;  // of the model; of a step
+  double ranks_flops_;          // FLOPs of a token without attention
+  double layer_flops_;          // of a layer's forward, a token
   double peak_;
   BlockCosts state_;  // bytes of the state of one parameter; 0 for what a config may keep elsewhere
   std::map<Key, std::shared_ptr<const std::vector<BlockCosts>>> measured_;

@@ -197,9 +197,8 @@ class Search {
   const double has = cluster.device.memory_bytes;
   const double times = result.least_bytes / has;
   fail(Code::kOutOfMemory,
-       "out of memory: none of the layouts of {} ranks that were tried fits into {} of a rank; the least "
-       "that one "
-       "needs is {}; use about {:.0f} ranks, or devices with more memory, or /offload",
+       "out of memory: no layout of {} ranks that was tried fits into the {} of a rank; the smallest needs "
+       "{}; use about {:.0f} ranks, or devices with more memory, or /offload",
        result.ranks, plan::bytes_text(static_cast<int64_t>(has)),
        plan::bytes_text(static_cast<int64_t>(result.least_bytes)),
        std::ceil(times) * static_cast<double>(result.ranks));

@@ -35,9 +35,9 @@ struct SearchResult {
   int64_t ranks = 0, global_batch = 0;
   std::vector<FoundLayout> layouts;  ///< the fastest first; of equally fast ones the simpler first
   int64_t considered = 0, refused = 0, forecasts = 0;
-  int64_t slower = 0;            ///< whose least seconds are more than those of the slowest in `layouts`
-  int64_t not_tried = 0;         ///< left when the most forecasts were made
-  double not_tried_seconds = 0;  ///< that each of those takes at least
+  int64_t slower = 0;            ///< layouts whose least seconds exceed those of the slowest in `layouts`
+  int64_t not_tried = 0;         ///< layouts left when SearchOptions::most forecasts had been made
+  double not_tried_seconds = 0;  ///< the least seconds that any of these layouts takes
   std::map<std::string, int64_t> does_not_fit;  ///< layouts by what takes most of their bytes
   int64_t fits_with_zero1 =
       0;                   ///< of these, the layouts whose state would fit if its optimizer part was sharded

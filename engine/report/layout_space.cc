@@ -193,7 +193,7 @@ void LayoutSpace::fail_no_batch() const {
                        (is_set("/batch/micro_batch") ? base_.batch.micro_batch : 1);
   const int64_t below = rows / unit * unit;
   fail(Code::kConfigInvalid,
-       "/batch/global_batch {}: no layout of {} ranks divides it; the nearest that one divides: {}", rows,
+       "/batch/global_batch {}: no layout of {} ranks divides it; the nearest values that work: {}", rows,
        ranks_, below > 0 ? fmt::format("{} or {}", below, below + unit) : fmt::format("{}", unit));
 }
 

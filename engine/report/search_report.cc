@@ -68,7 +68,7 @@ std::string others_text(const SearchResult& result) {
   if (all > 0)
     text += fmt::format("  {} do not fit: {}{}\n", all, by,
                         result.fits_with_zero1 > 0
-                            ? fmt::format("; the state of {} would with ZeRO-1", result.fits_with_zero1)
+                            ? fmt::format("; the state of {} would fit with ZeRO-1", result.fits_with_zero1)
                             : "");
   if (result.refused > 0) text += fmt::format("  {} are refused by the rules of configs\n", result.refused);
   if (result.slower > 0)
@@ -76,8 +76,8 @@ std::string others_text(const SearchResult& result) {
                         result.slower);
   if (result.not_tried > 0)
     text += fmt::format(
-        "  {} seemed slower and were not simulated, because a search simulates only so many; none takes less "
-        "than {:.4f} s\n",
+        "  {} seemed slower and were not simulated, because the number of simulations is limited; none takes "
+        "less than {:.4f} s\n",
         result.not_tried, result.not_tried_seconds);
   return text + fmt::format("  {} were planned and predicted\n", result.forecasts);
 }

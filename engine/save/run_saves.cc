@@ -69,7 +69,9 @@ void RunSaves::end(bool saved) {
 
 void RunSaves::end_failed(bool saved) {
   const config::CheckpointConfig& c = config_;
-  if (c.path.empty() || ranks_.broken() || ranks_.is_changing() || progress_.pending || progress_.average_in_use) return;
+  if (c.path.empty() || ranks_.broken() || ranks_.is_changing() || progress_.pending ||
+      progress_.average_in_use)
+    return;
   try {
     saves_.saver().wait();
     write_last_step(saved);

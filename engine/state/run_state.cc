@@ -71,8 +71,8 @@ optim::Fp8HistoryState fp8_history_from(const OrderedJson& json) {
       const bool falls = maxima.empty() || (next.age < maxima.back().age && next.value < maxima.back().value);
       if (next.age < 0 || !(next.value > 0) || !std::isfinite(next.value) || !falls)
         fail(Code::kCheckpointCorrupt,
-             "the checkpoint's trainer state has the maximum {} of {} steps ago for {}, which no history of "
-             "fp8 has",
+             "the checkpoint's trainer state has an invalid fp8 history: the maximum {} of {} steps ago for "
+             "{} is not positive and finite, or is out of order",
              next.value, next.age, name);
       maxima.push_back(next);
     }

@@ -40,7 +40,7 @@ std::vector<Case> precision_cases() {
       bad(R"({"precision": "fp8", "mesh": {"cp": 2}})",
           {"/precision", "2 context-parallel ranks", "/mesh/cp to 1"}),
       bad(R"({"precision": "fp8", "model": {"bias": {"up": false, "down": false}, "moe": {"experts": 4, "top_k": 2, "width": 8}}})",
-          {"/precision", "no products of experts", "4", "use \"bf16\""}),
+          {"/precision", "does not support experts", "4", "use \"bf16\""}),
       bad(R"({"precision": "fp8", "recompute": {"rows": 64}})",
           {"/precision", "all rows", "64", "/recompute/rows to 0"}),
   };

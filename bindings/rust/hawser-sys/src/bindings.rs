@@ -376,9 +376,9 @@ extern "C" {
     #[doc = " The report is {\"cluster\",\"ranks\",\"global_batch\",\"layouts\": [{\"fields\": a config with the fields to set,"]
     #[doc = " \"seconds\",\"tokens_per_second\",\"mfu\",\"bubble_share\",\"exposed_seconds\": {group: seconds},\"fullest_stage\":"]
     #[doc = " {\"stage\",\"device_bytes\",\"free_bytes\",\"memory\"}}],\"considered\",\"refused\",\"does_not_fit\": {reason: layouts},"]
-    #[doc = " \"fits_with_zero1\",\"slower\",\"forecasts\",\"not_tried\",\"not_tried_seconds\"}, the fastest layout first, of"]
-    #[doc = " equally fast ones the simpler. `not_tried` layouts were not simulated, because a search simulates only so"]
-    #[doc = " many; each takes `not_tried_seconds` or more. The result is the same on every machine."]
+    #[doc = " \"fits_with_zero1\",\"slower\",\"forecasts\",\"not_tried\",\"not_tried_seconds\"}. The fastest layout comes first; of"]
+    #[doc = " equally fast layouts, the simpler one. `not_tried` layouts were not simulated, because the number of"]
+    #[doc = " simulations is limited; each takes at least `not_tried_seconds`. The result is the same on every machine."]
     #[doc = ""]
     #[doc = " Errors: HWS_CONFIG_INVALID if no mesh has that many ranks or none divides the global batch, with the"]
     #[doc = " nearest number that works; HWS_OUT_OF_MEMORY if the model fits in no layout, with the least bytes; those of"]
@@ -981,13 +981,13 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " Puts the moving averages of the weights (optimizer.average) in the place of the weights (on: 1), or puts the"]
-    #[doc = " weights back (0), in memory. While the averages are in place, evaluation, logits, generation, exports and"]
-    #[doc = " hws_tensor_get use them, and the tensors of kind HWS_TENSOR_AVERAGE are the trained weights; steps, saves,"]
-    #[doc = " loads and hws_tensor_set are refused with HWS_FAILED_PRECONDITION. If they are where `on` says already,"]
-    #[doc = " nothing happens. Collective if ranks are in several processes. Errors: HWS_FAILED_PRECONDITION for an engine"]
-    #[doc = " without averages or for inference (init.average reads those of a checkpoint), and while a step is pending;"]
-    #[doc = " after HWS_IO (a disk of /offload failed) the engine needs a load."]
+    #[doc = " Swaps the weights with their moving averages (optimizer.average) in memory (on: 1), or swaps them back"]
+    #[doc = " (0); if this is already so, nothing happens. While the averages are in place, evaluation, logits,"]
+    #[doc = " generation, exports and hws_tensor_get use them, and the tensors of kind HWS_TENSOR_AVERAGE are the trained"]
+    #[doc = " weights; steps, saves, loads and hws_tensor_set are refused with HWS_FAILED_PRECONDITION. Collective if"]
+    #[doc = " ranks are in several processes. Errors: HWS_FAILED_PRECONDITION while a step is pending, and for an engine"]
+    #[doc = " that keeps no averages or is for inference (init.average loads those of a checkpoint); after HWS_IO (a disk"]
+    #[doc = " of /offload failed), the engine needs a load."]
     pub fn hws_engine_use_average(engine: *mut hws_engine, on: i32) -> hws_status;
 }
 extern "C" {
