@@ -38,6 +38,8 @@ class LayoutBounds {
   /// A stage computes its share of all micro-batches. It begins after the stages before it have passed on the
   /// first micro-batch, and they end after its last backward. Updates follow.
   double least_seconds(const LayoutChoice& c) const;
+  /// Micro-batches of each stage in a step.
+  int64_t micro_batches(const LayoutChoice& c) const;
   /// Not a bound: with an estimate of transfers between data-parallel ranks, to try promising layouts first.
   double likely_seconds(const LayoutChoice& c) const;
 
@@ -56,7 +58,6 @@ class LayoutBounds {
   std::vector<Place> places(const LayoutChoice& c) const;
   LeastBytes closed_bytes(const LayoutChoice& c, int64_t zero_stage) const;
   double closed_seconds(const LayoutChoice& c) const;
-  int64_t micro_batches(const LayoutChoice& c) const;
 
   const config::ResolvedConfig& base_;
   const cluster::Cluster& cluster_;

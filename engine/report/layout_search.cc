@@ -19,6 +19,9 @@ namespace {
 /// that the result does not either.
 constexpr size_t kTogether = 8;
 
+/// Passes of a micro-batch through a block, in all forecasts and in one: a plan has some instructions for each.
+constexpr int64_t kMostPasses = 400'000, kMostPassesOfOne = kMostPasses / 8;
+
 /// Seconds with so many digits that rounding errors do not decide between layouts.
 double rounded(double seconds) {
   const double unit = std::pow(10, std::floor(std::log10(seconds)) - 9);
@@ -33,6 +36,7 @@ bool before(const FoundLayout& a, const FoundLayout& b) {
 struct Candidate {
   LayoutChoice choice;
   double least_seconds = 0, likely = 0;
+  int64_t passes = 0;
 };
 
 /// The outcome of one candidate.
@@ -70,29 +74,20 @@ class Search {
   }
 
   SearchResult run() {
-    std::vector<Candidate> left = candidates();
-    size_t next = 0;
-    for (; next < left.size() && (!options_.prunes || result_.forecasts < options_.most); next += kTogether) {
-      const size_t end = std::min(left.size(), next + kTogether);
-      std::vector<Candidate> now;
-      for (size_t i = next; i < end; ++i) {
-        if (is_slower(left[i]))
-          ++result_.slower;
-        else if (!options_.prunes || fits_at_least(left[i].choice))
-          now.push_back(left[i]);
-      }
+    const std::vector<Candidate> all = candidates();
+    std::vector<Candidate> now, left;
+    for (size_t next = 0; next < all.size(); next += kTogether) {
+      const size_t end = std::min(all.size(), next + kTogether);
+      for (size_t i = next; i < end; ++i) (may_try(all[i]) ? now : left).push_back(all[i]);
+      std::erase_if(now, [&](const Candidate& c) {
+        const bool fits = !options_.prunes || fits_at_least(c.choice);
+        passes_ += fits ? c.passes : 0;
+        return !fits;
+      });
       try_all(now);
+      now.clear();
     }
-    for (size_t i = std::min(next, left.size()); i < left.size(); ++i) {
-      if (is_slower(left[i])) {
-        ++result_.slower;
-        continue;
-      }
-      if (!fits_at_least(left[i].choice)) continue;
-      const double least = left[i].least_seconds;
-      result_.not_tried_seconds =
-          result_.not_tried++ == 0 ? least : std::min(result_.not_tried_seconds, least);
-    }
+    for (const Candidate& c : left) leave(c);
     return std::move(result_);
   }
 
@@ -113,7 +108,8 @@ class Search {
     bounds_.measure(choices);
     std::vector<Candidate> all;
     for (const LayoutChoice& c : choices)
-      all.push_back({c, bounds_.least_seconds(c), bounds_.likely_seconds(c)});
+      all.push_back({c, bounds_.least_seconds(c), bounds_.likely_seconds(c),
+                     bounds_.micro_batches(c) * model_.config().layers});
     std::stable_sort(all.begin(), all.end(),
                      [](const Candidate& a, const Candidate& b) { return a.likely < b.likely; });
     return all;
@@ -129,6 +125,23 @@ class Search {
     sharded.dp_shard = c.dp(), sharded.dp_replicate = 1;
     if (c.zero_stage == 0 && bounds_.least_bytes(sharded, 1).all() <= has) ++result_.fits_with_zero1;
     return false;
+  }
+
+  /// False if the layout cannot be among the fastest, or if the forecasts have reached a limit.
+  bool may_try(const Candidate& c) const {
+    if (!options_.prunes) return true;
+    return !is_slower(c) && result_.forecasts < options_.most && c.passes <= kMostPassesOfOne &&
+           passes_ + c.passes <= kMostPasses;
+  }
+
+  void leave(const Candidate& c) {
+    if (is_slower(c)) {
+      ++result_.slower;
+      return;
+    }
+    if (!fits_at_least(c.choice)) return;
+    const double least = c.least_seconds;
+    result_.not_tried_seconds = result_.not_tried++ == 0 ? least : std::min(result_.not_tried_seconds, least);
   }
 
   /// True if the layout cannot be among the fastest. Equally fast ones may be, if they are simpler.
@@ -190,6 +203,7 @@ class Search {
   const config::ResolvedConfig one_rank_;
   const nn::Model model_;
   LayoutBounds bounds_;
+  int64_t passes_ = 0;  // in the forecasts so far
   SearchResult result_;
 };
 

@@ -36,7 +36,7 @@ struct SearchResult {
   std::vector<FoundLayout> layouts;  ///< the fastest first; of equally fast ones the simpler first
   int64_t considered = 0, refused = 0, forecasts = 0;
   int64_t slower = 0;            ///< layouts whose least seconds exceed those of the slowest in `layouts`
-  int64_t not_tried = 0;         ///< layouts left when SearchOptions::most forecasts had been made
+  int64_t not_tried = 0;         ///< layouts left because the number and size of forecasts are limited
   double not_tried_seconds = 0;  ///< the least seconds that any of these layouts takes
   std::map<std::string, int64_t> does_not_fit;  ///< layouts by what takes most of their bytes
   int64_t fits_with_zero1 =

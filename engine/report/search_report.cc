@@ -76,7 +76,8 @@ std::string others_text(const SearchResult& result) {
                         result.slower);
   if (result.not_tried > 0)
     text += fmt::format(
-        "  {} seemed slower and were not simulated, because the number of simulations is limited; none takes "
+        "  {} seemed slower and were not simulated, because the number and size of simulations are "
+        "limited; none takes "
         "less than {:.4f} s\n",
         result.not_tried, result.not_tried_seconds);
   return text + fmt::format("  {} were planned and predicted\n", result.forecasts);
