@@ -221,7 +221,9 @@ double LayoutBounds::likely_seconds(const LayoutChoice& c) const {
   const double times = c.zero_stage == 3 ? 1 + static_cast<double>(micro_batches(c)) / 2 : 1;
   const int64_t over = c.dp() * c.cp * c.tp;
   double seconds = least_seconds(c);
-  if (!measured(c)) seconds *= c.recompute == 2 ? 2.6 : 2;  // of kernels that do not reach the peak
+  // Kernels do not reach the peak. Where others are measured, an unmeasured layout divides layers among many
+  // ranks, which is rarely fast.
+  if (!measured(c)) seconds *= measures_ ? 10 : c.recompute == 2 ? 2.6 : 2;
   const double residual = tokens_ / static_cast<double>(c.dp() * c.cp) *
                           static_cast<double>(base_.model.width * base_.model.layers) * 4 /
                           static_cast<double>(c.pp);

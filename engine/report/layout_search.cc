@@ -15,14 +15,16 @@
 namespace hawser::train {
 namespace {
 
-/// Forecasts that are made before the bounds are compared again. Does not depend on the number of threads, so
-/// that the result does not either.
+/// Forecasts that are made before the bounds are compared again. Does not
+/// depend on the number of threads, so that the result does not either.
 constexpr size_t kTogether = 8;
 
-/// Passes of a micro-batch through a block, in all forecasts and in one: a plan has some instructions for each.
+/// Passes of a micro-batch through a block, in all forecasts and in one: a plan
+/// has some instructions for each.
 constexpr int64_t kMostPasses = 400'000, kMostPassesOfOne = kMostPasses / 8;
 
-/// Seconds with so many digits that rounding errors do not decide between layouts.
+/// Seconds with so many digits that rounding errors do not decide between
+/// layouts.
 double rounded(double seconds) {
   const double unit = std::pow(10, std::floor(std::log10(seconds)) - 9);
   return std::round(seconds / unit) * unit;
@@ -32,6 +34,10 @@ bool before(const FoundLayout& a, const FoundLayout& b) {
   const double one = rounded(a.seconds), other = rounded(b.seconds);
   return one != other ? one < other : a.choice < b.choice;
 }
+
+/// Share of a device's memory that the bounds on bytes, which count no
+/// workspaces and buckets, may take.
+constexpr double kTight = 0.85;
 
 struct Candidate {
   LayoutChoice choice;
@@ -74,19 +80,9 @@ class Search {
   }
 
   SearchResult run() {
-    const std::vector<Candidate> all = candidates();
-    std::vector<Candidate> now, left;
-    for (size_t next = 0; next < all.size(); next += kTogether) {
-      const size_t end = std::min(all.size(), next + kTogether);
-      for (size_t i = next; i < end; ++i) (may_try(all[i]) ? now : left).push_back(all[i]);
-      std::erase_if(now, [&](const Candidate& c) {
-        const bool fits = !options_.prunes || fits_at_least(c.choice);
-        passes_ += fits ? c.passes : 0;
-        return !fits;
-      });
-      try_all(now);
-      now.clear();
-    }
+    std::vector<Candidate> tight, left;
+    try_in_order(candidates(), &tight, &left);
+    try_in_order(tight, nullptr, &left);
     for (const Candidate& c : left) leave(c);
     return std::move(result_);
   }
@@ -115,7 +111,8 @@ class Search {
     return all;
   }
 
-  /// Compares the least bytes of a layout with the memory of a device, and counts layouts that do not fit.
+  /// Compares the least bytes of a layout with the memory of a device, and
+  /// counts layouts that do not fit.
   bool fits_at_least(const LayoutChoice& c) {
     const double has = cluster_.device.memory_bytes;
     const LeastBytes bytes = bounds_.least_bytes(c, c.zero_stage);
@@ -127,7 +124,32 @@ class Search {
     return false;
   }
 
-  /// False if the layout cannot be among the fastest, or if the forecasts have reached a limit.
+  /// Tries the layouts, except those that `left` receives. `tight` receives
+  /// layouts whose least bytes nearly fill a device: few of them fit, so they
+  /// are tried last. Null: they are tried as well.
+  void try_in_order(const std::vector<Candidate>& all, std::vector<Candidate>* tight,
+                    std::vector<Candidate>* left) {
+    std::vector<Candidate> now;
+    for (size_t next = 0; next < all.size(); next += kTogether) {
+      const size_t end = std::min(all.size(), next + kTogether);
+      for (size_t i = next; i < end; ++i) (may_try(all[i]) ? now : *left).push_back(all[i]);
+      std::erase_if(now, [&](const Candidate& c) {
+        if (options_.prunes && tight != nullptr && !fits_at_least(c.choice)) return true;
+        const bool waits = options_.prunes && tight != nullptr && is_tight(c.choice);
+        if (waits) tight->push_back(c);
+        return waits;
+      });
+      try_all(now);
+      now.clear();
+    }
+  }
+
+  bool is_tight(const LayoutChoice& c) const {
+    return bounds_.least_bytes(c, c.zero_stage).all() > kTight * cluster_.device.memory_bytes;
+  }
+
+  /// False if the layout cannot be among the fastest, or if the forecasts have
+  /// reached a limit.
   bool may_try(const Candidate& c) const {
     if (!options_.prunes) return true;
     return !is_slower(c) && result_.forecasts < options_.most && c.passes <= kMostPassesOfOne &&
@@ -144,7 +166,8 @@ class Search {
     result_.not_tried_seconds = result_.not_tried++ == 0 ? least : std::min(result_.not_tried_seconds, least);
   }
 
-  /// True if the layout cannot be among the fastest. Equally fast ones may be, if they are simpler.
+  /// True if the layout cannot be among the fastest. Equally fast ones may be,
+  /// if they are simpler.
   bool is_slower(const Candidate& c) const {
     return options_.prunes && std::ssize(result_.layouts) == options_.top &&
            rounded(c.least_seconds) > rounded(result_.layouts.back().seconds);
@@ -155,7 +178,10 @@ class Search {
     on_all_cores(std::ssize(now), [&](int64_t i) {
       tried[static_cast<size_t>(i)] = attempt(now[static_cast<size_t>(i)].choice);
     });
-    for (const Tried& one : tried) add(one);
+    for (size_t i = 0; i < now.size(); ++i) {
+      add(tried[i]);
+      if (tried[i].outcome != Tried::Outcome::kRefused) passes_ += now[i].passes;
+    }
   }
 
   Tried attempt(const LayoutChoice& choice) const {
@@ -167,7 +193,8 @@ class Search {
       forecast = std::make_unique<const Forecast>(*config, cluster_);
     } catch (const Error& error) {
       if (error.code() != Code::kConfigInvalid) throw;
-      return tried;  // refused with what the rules do not know, such as the device
+      return tried;  // refused with what the rules do not know, such as the
+                     // device
     }
     tried.outcome = forecast->fits() ? Tried::Outcome::kFits : Tried::Outcome::kTooLarge;
     tried.layout = describe(choice, space_, *forecast);
@@ -211,7 +238,8 @@ class Search {
   const double has = cluster.device.memory_bytes;
   const double times = result.least_bytes / has;
   fail(Code::kOutOfMemory,
-       "out of memory: no layout of {} ranks that was tried fits into the {} of a rank; the smallest needs "
+       "out of memory: no layout of {} ranks that was tried fits into the {} "
+       "of a rank; the smallest needs "
        "{}; use about {:.0f} ranks, or devices with more memory, or /offload",
        result.ranks, plan::bytes_text(static_cast<int64_t>(has)),
        plan::bytes_text(static_cast<int64_t>(result.least_bytes)),

@@ -88,7 +88,7 @@ void LayoutSpace::add_schedules(const LayoutChoice& of) {
     c.schedule = static_cast<int64_t>(row.schedule);
     c.chunks = row.chunks == pipeline::RankChunks::kV ? 2 : 1;
     if (row.chunks != pipeline::RankChunks::kConfigured) {
-      add_batches(c);
+      if (c.pp * c.chunks <= base_.model.layers) add_batches(c);
     } else if (is_set("/pipeline/chunks")) {
       c.chunks = base_.pipeline.chunks;
       add_batches(c);
