@@ -229,7 +229,7 @@ TEST(LayoutSearch, SaysWhatCannotBe) {
             std::string::npos);
   c = random_case(0);
   c.cluster.device.memory_bytes = 1000;
-  EXPECT_NE(refusal(Code::kOutOfMemory, [&] { search(c, true); }).find("the least that one needs"),
+  EXPECT_NE(refusal(Code::kOutOfMemory, [&] { search(c, true); }).find("the smallest needs"),
             std::string::npos);
 }
 
