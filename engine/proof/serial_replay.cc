@@ -89,6 +89,9 @@ class SerialReplay::Player {
       weights = initial_magnitudes(p, std::move(weights), compute_type(config_));
       write_values(link(), state(m.group).weights.from(m.offset), weights.data(), m.size);
     });
+    for (const nn::Parameter& p : model_.table().all())
+      if (const StateArray& average = state(p.group).states[plan::kAverageOfWeights])
+        copy_values(link(), average.from(p.offset), state(p.group).weights.from(p.offset), p.size);
     rank_.executor().set_fp8_maxima(fp8_history_.maxima());
     rank_.publish_weights();
   }
