@@ -31,6 +31,10 @@ std::vector<Case> optimizer_rules_cases() {
           {"/offload/optimizer", "\"disk\" is not supported", "use \"off\""}),
       bad(R"({"optimizer": {"kind": "muon"}, "device": "cuda"})",
           {"/device", "\"muon\" is not supported on device \"cuda\"", "\"adamw\""}),
+      bad(R"({"optimizer": {"average": 1}})", {"/optimizer/average", "below 1"}),
+      bad(R"({"optimizer": {"average": 0.9}, "precision": "bf16_pure"})",
+          {"/optimizer/average", "decay 0.9 needs fp32 weights", "use precision \"bf16\""}),
+      bad(R"({"init": {"average": true}})", {"/init/average", "no checkpoint", "/init/from"}),
   };
 }
 
