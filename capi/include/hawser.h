@@ -308,12 +308,13 @@ HWS_API hws_status hws_plan_create_on(const hws_config* config, const char* clus
  * "seconds","tokens_per_second","mfu","bubble_share","exposed_seconds": {group: seconds},"fullest_stage":
  * {"stage","device_bytes","free_bytes","memory"}}],"considered","refused","does_not_fit": {reason: layouts},
  * "fits_with_zero1","slower","forecasts","not_tried","not_tried_seconds"}. The fastest layout comes first; of
- * equally fast layouts, the simpler one. `not_tried` layouts were not simulated, because the number and
- * size of simulations are limited; each takes at least `not_tried_seconds`. The result is the same on every machine.
+ * equally fast layouts, the simpler one. `not_tried` layouts were not simulated, because the number and size
+ * of simulations are limited; each takes at least `not_tried_seconds`. The result is the same on every
+ * machine.
  *
  * Errors: HWS_CONFIG_INVALID if no mesh has that many ranks or none divides the global batch, with the
- * nearest number that works; HWS_OUT_OF_MEMORY if the model fits in no layout, with the least bytes; those of
- * hws_plan_create_on. */
+ * nearest number that works, and if the rules of configs refuse every layout; HWS_OUT_OF_MEMORY if the model
+ * fits in no layout, with the least bytes; those of hws_plan_create_on. */
 HWS_API hws_status hws_plan_search(const hws_config* config, const char* cluster, int64_t ranks, int32_t top,
                                    hws_plan** out);
 /** HWS_FORMAT_TEXT: the list of instructions, memory by category, and the calls of kernels in a step.

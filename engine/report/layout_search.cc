@@ -15,16 +15,15 @@
 namespace hawser::train {
 namespace {
 
-/// Forecasts that are made before the bounds are compared again. Does not
-/// depend on the number of threads, so that the result does not either.
+/// Forecasts that are made before the bounds are compared again. Does not depend on the number of threads, so
+/// that the result does not either.
 constexpr size_t kTogether = 8;
 
-/// Passes of a micro-batch through a block, in all forecasts and in one: a plan
-/// has some instructions for each.
+/// Passes of a micro-batch through a block, in all forecasts and in one. A plan has some instructions for
+/// each.
 constexpr int64_t kMostPasses = 400'000, kMostPassesOfOne = kMostPasses / 8;
 
-/// Seconds with so many digits that rounding errors do not decide between
-/// layouts.
+/// Seconds with so many digits that rounding errors do not decide between layouts.
 double rounded(double seconds) {
   const double unit = std::pow(10, std::floor(std::log10(seconds)) - 9);
   return std::round(seconds / unit) * unit;
@@ -35,8 +34,7 @@ bool before(const FoundLayout& a, const FoundLayout& b) {
   return one != other ? one < other : a.choice < b.choice;
 }
 
-/// Share of a device's memory that the bounds on bytes, which count no
-/// workspaces and buckets, may take.
+/// Share of a device's memory that the bounds on bytes, which count no workspaces and buckets, may take.
 constexpr double kTight = 0.85;
 
 struct Candidate {
@@ -111,8 +109,7 @@ class Search {
     return all;
   }
 
-  /// Compares the least bytes of a layout with the memory of a device, and
-  /// counts layouts that do not fit.
+  /// Compares the least bytes of a layout with the memory of a device, and counts layouts that do not fit.
   bool fits_at_least(const LayoutChoice& c) {
     const double has = cluster_.device.memory_bytes;
     const LeastBytes bytes = bounds_.least_bytes(c, c.zero_stage);
@@ -124,9 +121,8 @@ class Search {
     return false;
   }
 
-  /// Tries the layouts, except those that `left` receives. `tight` receives
-  /// layouts whose least bytes nearly fill a device: few of them fit, so they
-  /// are tried last. Null: they are tried as well.
+  /// Tries the layouts, except those that `left` receives. `tight` receives layouts whose least bytes nearly
+  /// fill a device: few of them fit, so they are tried last. Null: they are tried as well.
   void try_in_order(const std::vector<Candidate>& all, std::vector<Candidate>* tight,
                     std::vector<Candidate>* left) {
     std::vector<Candidate> now;
@@ -148,8 +144,7 @@ class Search {
     return bounds_.least_bytes(c, c.zero_stage).all() > kTight * cluster_.device.memory_bytes;
   }
 
-  /// False if the layout cannot be among the fastest, or if the forecasts have
-  /// reached a limit.
+  /// False if the layout cannot be among the fastest, or if the forecasts have reached a limit.
   bool may_try(const Candidate& c) const {
     if (!options_.prunes) return true;
     return !is_slower(c) && result_.forecasts < options_.most && c.passes <= kMostPassesOfOne &&
@@ -166,8 +161,7 @@ class Search {
     result_.not_tried_seconds = result_.not_tried++ == 0 ? least : std::min(result_.not_tried_seconds, least);
   }
 
-  /// True if the layout cannot be among the fastest. Equally fast ones may be,
-  /// if they are simpler.
+  /// True if the layout cannot be among the fastest. Equally fast ones may be, if they are simpler.
   bool is_slower(const Candidate& c) const {
     return options_.prunes && std::ssize(result_.layouts) == options_.top &&
            rounded(c.least_seconds) > rounded(result_.layouts.back().seconds);
@@ -265,6 +259,11 @@ SearchResult search_layouts(const config::ConfigTree& config, const cluster::Clu
     fail(Code::kConfigInvalid, "{} ranks are wanted, but the cluster \"{}\" has {}", here.ranks, cluster.name,
          cluster.ranks);
   SearchResult result = Search(base.tree, base.config, cluster, here).run();
+  if (std::isinf(result.least_bytes))
+    fail(Code::kConfigInvalid,
+         "/mesh: the rules of configs refuse every layout of {} ranks that was tried; use another number of "
+         "ranks, or leave out fields that the config sets",
+         result.ranks);
   if (result.layouts.empty()) fail_nothing_fits(result, cluster);
   return result;
 }

@@ -13,7 +13,7 @@ constexpr int kThreads = 256;
 __device__ inline unsigned bits_of(float x) { return __builtin_bit_cast(unsigned, x); }
 __device__ inline float float_of(unsigned bits) { return __builtin_bit_cast(float, bits); }
 
-__global__ void clear_kernel(float* maximum) {
+__global__ void __launch_bounds__(kWarpLanes) clear_kernel(float* maximum) {
   if (threadIdx.x == 0) *maximum = 0;
 }
 

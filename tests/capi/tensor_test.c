@@ -68,10 +68,12 @@ static void names_of_both_kinds(void) {
   CHECK_ERROR(hws_tensor_get(engine, HWS_TENSOR_WEIGHT, parts[0], g_qkv, one - 1), HWS_INVALID_ARGUMENT,
               "bytes");
   CHECK_ERROR(hws_tensor_get(engine, HWS_TENSOR_WEIGHT, "nonsense", g_qkv, one), HWS_NOT_FOUND, "nonsense");
-  CHECK_ERROR(hws_tensor_get(engine, 4, parts[0], g_qkv, one), HWS_INVALID_ARGUMENT, "kind");
+  CHECK_ERROR(hws_tensor_get(engine, 5, parts[0], g_qkv, one), HWS_INVALID_ARGUMENT, "kind");
   CHECK_ERROR(hws_tensor_get(engine, HWS_TENSOR_WEIGHT, parts[0], (char*)g_qkv + 2, one),
               HWS_INVALID_ARGUMENT, "aligned");
   CHECK_ERROR(hws_tensor_set(engine, HWS_TENSOR_WEIGHT, parts[0], NULL, one), HWS_INVALID_ARGUMENT, "data");
+  CHECK_ERROR(hws_engine_use_average(engine, 2), HWS_INVALID_ARGUMENT, "on");
+  CHECK_ERROR(hws_engine_use_average(engine, 1), HWS_FAILED_PRECONDITION, "/optimizer/average");
   hws_engine_destroy(engine);
 }
 
@@ -97,6 +99,8 @@ static void gradients_until_commit(void) {
   for (int i = 0; i < kWidth; ++i) CHECK(fabs((double)moment[i] - 0.1 * clip * (double)gradient[i]) < 1e-6);
   CHECK_OK(hws_tensor_get(engine, HWS_TENSOR_MOMENT2, name, moment, sizeof moment));
   CHECK(moment[0] >= 0);
+  CHECK_ERROR(hws_engine_use_average(engine, 2), HWS_INVALID_ARGUMENT, "on");
+  CHECK_ERROR(hws_engine_use_average(engine, 1), HWS_FAILED_PRECONDITION, "/optimizer/average");
   hws_engine_destroy(engine);
 }
 
@@ -116,6 +120,8 @@ static void views_outlive_the_engine(void) {
   push_and_step(engine, 1);
   CHECK(memcmp(view->tensor.data, copy, sizeof copy) != 0); /* a view, no copy */
   CHECK_OK(hws_tensor_get(engine, HWS_TENSOR_WEIGHT, "embedding.tokens.weight", copy, sizeof copy));
+  CHECK_ERROR(hws_engine_use_average(engine, 2), HWS_INVALID_ARGUMENT, "on");
+  CHECK_ERROR(hws_engine_use_average(engine, 1), HWS_FAILED_PRECONDITION, "/optimizer/average");
   hws_engine_destroy(engine);
   CHECK(memcmp(view->tensor.data, copy, sizeof copy) == 0);
   view->deleter(view);
@@ -123,6 +129,8 @@ static void views_outlive_the_engine(void) {
   engine = tiny_engine(0);
   CHECK_ERROR(hws_tensor_view(engine, HWS_TENSOR_WEIGHT, "nonsense", &out), HWS_NOT_FOUND, "nonsense");
   CHECK(out == NULL);
+  CHECK_ERROR(hws_engine_use_average(engine, 2), HWS_INVALID_ARGUMENT, "on");
+  CHECK_ERROR(hws_engine_use_average(engine, 1), HWS_FAILED_PRECONDITION, "/optimizer/average");
   hws_engine_destroy(engine);
 }
 

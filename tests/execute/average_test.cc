@@ -1,5 +1,5 @@
-// Tests /optimizer/average: the moving average of the weights, beside all optimizers and in every layout, and its
-// use in the place of the weights.
+// Tests /optimizer/average: the moving average of the weights, beside all optimizers and in every layout, and
+// its use in the place of the weights.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -15,7 +15,7 @@ from .checkpoints import (
 from .comm import Comm, Transport, read_env
 from .config import Config, Plan, binary_schema, config_schema, presets
 from .devices import device_peak, devices, library_info, measure_device, set_interrupt, set_progress
-from .engine import Engine, Steps
+from .engine import Engine
 from .errors import (
     AbiMismatch,
     Aborted,

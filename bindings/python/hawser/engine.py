@@ -19,6 +19,7 @@ from .generation import Generation, pieces_of_text
 from .operation import Operation
 from .records import Evaluation, Progress, Sizes, StepResult, TrainRecord
 from .source import SourceBatch, source_of
+from .steps import Steps
 from .tensors import TensorView, kind_number
 from .tokenizer import Tokenizer
 
@@ -168,11 +169,8 @@ class Engine(Handle):
     # ------------------------------------------------------------------------------------------- the model
 
     def use_average(self, on: bool = True) -> None:
-        """Puts the moving averages of the weights (optimizer.average) in the place of the weights, or puts the weights
-        back. While the averages are in place, evaluation, generation and exports use them, and training, saves and
-        loads raise FailedPrecondition.
-        """
-        _native.hws_engine_use_average(self._open, 1 if on else 0)
+        """Swaps the weights with their moving averages (optimizer.average), or back. Meanwhile training raises."""
+        _native.hws_engine_use_average(self._open, int(on))
 
     def evaluate(self, tokens: Any = None, targets: Any = None, document_begin: Any = None, weights: Any = None, *,
                  max_batches: int = 0) -> Evaluation:  # fmt: skip
@@ -378,30 +376,4 @@ class Engine(Handle):
         return json.loads(_native.hws_engine_flight(self._open, _native.HWS_FORMAT_JSON))
 
 
-class Steps:
-    """The iterator of Engine.steps."""
-
-    def __init__(self, engine: Engine, until_step: int):
-        self._engine = engine
-        self._at, total = engine.progress().step, engine.progress().total_steps
-        self._until = until_step or total
-
-    def __iter__(self) -> Steps:
-        return self
-
-    def __len__(self) -> int:
-        return max(0, self._until - self._at)
-
-    def __next__(self) -> StepResult:
-        if self._at >= self._until:
-            raise StopIteration
-        try:
-            result = self._engine.train_step()
-        except OutOfRange:  # the source has no more data
-            self._until = self._at
-            raise StopIteration from None
-        self._at = result.step
-        return result
-
-
-__all__ = ["Engine", "Steps"]
+__all__ = ["Engine"]

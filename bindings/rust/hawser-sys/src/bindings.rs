@@ -377,12 +377,13 @@ extern "C" {
     #[doc = " \"seconds\",\"tokens_per_second\",\"mfu\",\"bubble_share\",\"exposed_seconds\": {group: seconds},\"fullest_stage\":"]
     #[doc = " {\"stage\",\"device_bytes\",\"free_bytes\",\"memory\"}}],\"considered\",\"refused\",\"does_not_fit\": {reason: layouts},"]
     #[doc = " \"fits_with_zero1\",\"slower\",\"forecasts\",\"not_tried\",\"not_tried_seconds\"}. The fastest layout comes first; of"]
-    #[doc = " equally fast layouts, the simpler one. `not_tried` layouts were not simulated, because the number and"]
-    #[doc = " size of simulations are limited; each takes at least `not_tried_seconds`. The result is the same on every machine."]
+    #[doc = " equally fast layouts, the simpler one. `not_tried` layouts were not simulated, because the number and size"]
+    #[doc = " of simulations are limited; each takes at least `not_tried_seconds`. The result is the same on every"]
+    #[doc = " machine."]
     #[doc = ""]
     #[doc = " Errors: HWS_CONFIG_INVALID if no mesh has that many ranks or none divides the global batch, with the"]
-    #[doc = " nearest number that works; HWS_OUT_OF_MEMORY if the model fits in no layout, with the least bytes; those of"]
-    #[doc = " hws_plan_create_on."]
+    #[doc = " nearest number that works, and if the rules of configs refuse every layout; HWS_OUT_OF_MEMORY if the model"]
+    #[doc = " fits in no layout, with the least bytes; those of hws_plan_create_on."]
     pub fn hws_plan_search(
         config: *const hws_config,
         cluster: *const ::core::ffi::c_char,
