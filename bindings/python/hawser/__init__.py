@@ -65,6 +65,7 @@ from .records import (
     TrainRecord,
 )
 from .source import SourceBatch
+from .steps import Steps
 from .tensors import TensorView
 from .tokenizer import Tokenizer
 
