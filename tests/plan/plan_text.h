@@ -31,7 +31,7 @@ inline plan::BlockState small_block(int64_t bytes) {
   plan::BlockState s;
   s.weights = bytes;
   s.gradients = s.gradient_bucket = 2 * bytes;
-  s.states[kFirstMoment] = s.states[kSecondMoment] = 2 * bytes;
+  s.states[plan::kFirstMoment] = s.states[plan::kSecondMoment] = 2 * bytes;
   return s;
 }
 
