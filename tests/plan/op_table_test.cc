@@ -66,6 +66,10 @@ TEST(OpTable, GradNormReadsGradientsOfItsBlockOrWithoutOneTheSums) {
                 .find("reads 1 slots as \"norm\"; its row in plan/op_table.h says none"),
             std::string::npos);
   EXPECT_NE(refusal(Op::kGradNorm, [](Instruction* n) { n->block = -1; })
+                .find("reads 1 slots as \"gradients\"; its row in plan/op_table.h says none"),
+            std::string::npos);
+  const auto of_the_sums = [&](Instruction* n) { without(n, Operand::kGradients), n->block = -1; };
+  EXPECT_NE(refusal(Op::kGradNorm, of_the_sums)
                 .find("reads 0 slots as \"norm\"; its row in plan/op_table.h says one"),
             std::string::npos);
   EXPECT_NE(refusal(Op::kGradNorm, [](Instruction* n) { n->sent_bytes = 1; }).find("sends bytes"),
