@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/error.h"
 #include "engine/data/dataset.h"
+#include "tests/harness/refusal.h"
 
 namespace hawser::data {
 
@@ -39,20 +39,7 @@ class DataTest : public ::testing::Test {
   std::string folder_;
 };
 
-/// Runs fn and expects hawser::Error with `code` whose message holds every one of `texts`.
-template <typename Fn>
-void expect_error(Code code, const std::vector<std::string>& texts, Fn&& fn) {
-  try {
-    fn();
-    ADD_FAILURE() << "no error; expected " << code_name(code);
-  } catch (const Error& error) {
-    EXPECT_EQ(code_name(error.code()), std::string(code_name(code))) << error.message();
-    for (const std::string& text : texts) {
-      EXPECT_NE(error.message().find(text), std::string::npos)
-          << "no '" << text << "' in: " << error.message();
-    }
-  }
-}
+using testing::expect_error;
 
 /// The bytes of a Megatron index; every field can be set to a false value.
 struct MegatronIndex {

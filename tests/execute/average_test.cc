@@ -8,11 +8,13 @@
 #include <set>
 
 #include "tests/harness/layout_run.h"
+#include "tests/harness/refusal.h"
 #include "tests/harness/small_config.h"
 
 namespace hawser {
 namespace average_test {
 
+using testing::expect_error;
 using testing::Layout;
 using testing::LayoutRun;
 using testing::Problem;
@@ -107,18 +109,6 @@ TEST(Average, HasTheSameBitsInEveryLayout) {
   expect_same(on_disk);
 }
 
-/// Expects `call` to throw an error of the code with the words.
-template <typename Call>
-void expect_error(Code code, const std::string& words, Call call) {
-  try {
-    call();
-    ADD_FAILURE() << "nothing was refused; expected: " << words;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.message();
-    EXPECT_NE(error.message().find(words), std::string::npos) << error.message();
-  }
-}
-
 class AverageInUse : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(AverageInUse, TakesThePlaceOfTheWeightsUntilTheyReturn) {
@@ -146,7 +136,7 @@ TEST_P(AverageInUse, TakesThePlaceOfTheWeightsUntilTheyReturn) {
     EXPECT_NE(trainer.inference().eval(&batch, 0).loss, loss);
     const std::string name = weights.begin()->first;
     const auto refused = [&](const auto& call) {
-      expect_error(Code::kFailedPrecondition, "the average of the weights is in use", call);
+      expect_error(Code::kFailedPrecondition, {"the average of the weights is in use"}, call);
     };
     refused([&] { trainer.push(batch); });
     refused([&] { trainer.saves().save("nowhere"); });
@@ -169,12 +159,13 @@ INSTANTIATE_TEST_SUITE_P(Precisions, AverageInUse, ::testing::Values("fp32", "bf
 
 TEST(Average, IsRefusedWhereThereIsNone) {
   LayoutRun run(problem_of("fp32", "adamw", -1), {});
-  expect_error(Code::kFailedPrecondition, "set /optimizer/average", [&] { run.trainer().use_average(true); });
+  expect_error(Code::kFailedPrecondition, {"set /optimizer/average"},
+               [&] { run.trainer().use_average(true); });
   LayoutRun pending(problem_of("fp32", "adamw", 0.5), {});
   const testing::Rows rows = testing::rows_of(Problem{}, 2, 0);
   pending.trainer().push(rows.view());
   pending.trainer().forward_backward();
-  expect_error(Code::kFailedPrecondition, "pending", [&] { pending.trainer().use_average(true); });
+  expect_error(Code::kFailedPrecondition, {"pending"}, [&] { pending.trainer().use_average(true); });
 }
 
 class AverageInCheckpoints : public ::testing::Test {
@@ -220,7 +211,7 @@ TEST_F(AverageInCheckpoints, IsNotLostByAnEngineWithoutIt) {
   LayoutRun run(p, {});
   save(folder_.file("saved"), &run);
   LayoutRun without(problem_of("fp32", "adamw", -1), {});
-  expect_error(Code::kCheckpointIncompatible, "optimizer.average.",
+  expect_error(Code::kCheckpointIncompatible, {"optimizer.average."},
                [&] { without.trainer().loads().load(folder_.file("saved"), false); });
 }
 
@@ -241,10 +232,10 @@ TEST_F(AverageInCheckpoints, BecomesTheWeightsOfAnotherEngineOnRequest) {
   without.average = -1;
   LayoutRun none(without, {});
   save(folder_.file("none"), &none);
-  expect_error(Code::kCheckpointIncompatible, "no average of its weights",
+  expect_error(Code::kCheckpointIncompatible, {"no average of its weights"},
                [&] { LayoutRun(from(p, folder_.file("none"), true), {}); });
   run.trainer().exports().model_to(folder_.file("exported"), "");
-  expect_error(Code::kConfigInvalid, "/init/average",
+  expect_error(Code::kConfigInvalid, {"/init/average"},
                [&] { LayoutRun(from(p, folder_.file("exported"), true), {}); });
 }
 

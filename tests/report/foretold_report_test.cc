@@ -13,6 +13,7 @@
 #include "engine/cluster/cluster.h"
 #include "engine/cluster/kernel_seconds.h"
 #include "tests/cluster/planned_stages.h"
+#include "tests/harness/refusal.h"
 
 namespace hawser::testing {
 namespace foretold_report_test {
@@ -146,17 +147,6 @@ TEST(ForetoldReport, LeavingTheNodeCostsTime) {
                 .at("foretold")
                 .at("seconds")
                 .get<double>());
-}
-
-template <typename Call>
-std::string refusal(Code code, Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.message();
-    return error.message();
-  }
-  return "none";
 }
 
 TEST(ForetoldReport, RefusesWhatCannotRunThere) {

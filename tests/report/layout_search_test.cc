@@ -15,6 +15,7 @@
 #include "engine/report/layout_bounds.h"
 #include "engine/report/search_report.h"
 #include "tests/cluster/planned_stages.h"
+#include "tests/harness/refusal.h"
 
 namespace hawser::testing {
 namespace layout_search_test {
@@ -203,17 +204,6 @@ TEST(LayoutSearch, FieldsMakeTheLayoutThatWasFound) {
     EXPECT_EQ(forecast.step().seconds, found.seconds);
     EXPECT_EQ(forecast.most_bytes(), found.bytes);
   }
-}
-
-template <typename Call>
-std::string refusal(Code code, Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.message();
-    return error.message();
-  }
-  return "none";
 }
 
 TEST(LayoutSearch, SaysWhatCannotBe) {
