@@ -1,0 +1,148 @@
+"""A GPT-2 of two layers in NumPy that rounds to narrow numbers where the engine does, for tests of precisions.
+
+`rounding` has two methods: narrow(x) rounds to the type of stored numbers, and operand(key, x) returns what a product of
+a block reads for x. The key is (name of the weight, role); the role is "x", "w" or "dy". Sums are in float64.
+"""
+
+import numpy
+
+VOCAB, CONTEXT, WIDTH, HEADS, HIDDEN, LAYERS = 41, 10, 24, 3, 56, 2
+MODEL = {"vocab_size": VOCAB, "context": CONTEXT, "layers": LAYERS, "width": WIDTH, "heads": HEADS,
+         "mlp": "gelu_tanh", "mlp_width": HIDDEN, "tied_head": False,
+         "dropout": {"embedding": 0.0, "attention": 0.0, "residual": 0.0}}  # fmt: skip
+
+
+def draw_weights(engine, random):
+    """Gives the engine random weights, and returns them."""
+    p = {}
+    for tensor in engine.tensors():
+        matrix = len(tensor["shape"]) > 1
+        value = random.normal(0, 0.3 if matrix else 0.1, tensor["shape"])
+        if tensor["name"].endswith("norm.weight"):
+            value += 1
+        p[tensor["name"]] = single(value)
+        engine.set_tensor(tensor["name"], value.astype(numpy.float32))
+    return p
+
+
+def single(x):
+    with numpy.errstate(over="ignore"):
+        return numpy.asarray(x).astype(numpy.float32).astype(numpy.float64)
+
+
+def norm(x, weight, bias):
+    mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+    rstd = 1 / numpy.sqrt(variance + 1e-5)
+    normal = (x - mean) * rstd
+    return normal * weight + bias, normal, rstd
+
+
+def norm_backward(dy, normal, rstd, weight):
+    d = dy * weight
+    dx = rstd * (d - d.mean(-1, keepdims=True) - normal * (d * normal).mean(-1, keepdims=True))
+    return dx, (dy * normal).sum((0, 1)), dy.sum((0, 1))
+
+
+def gelu(h):
+    c = numpy.sqrt(2 / numpy.pi)
+    t = numpy.tanh(c * (h + 0.044715 * h**3))
+    return 0.5 * h * (1 + t), 0.5 * (1 + t) + 0.5 * h * (1 - t * t) * c * (1 + 3 * 0.044715 * h * h)
+
+
+def heads(x):
+    return x.reshape(len(x), CONTEXT, HEADS, -1).transpose(0, 2, 1, 3)
+
+
+def flat(x):
+    return x.transpose(0, 2, 1, 3).reshape(len(x), CONTEXT, -1)
+
+
+class Linear:
+    """Weights that read the same input."""
+
+    def __init__(self, rounding, p, names, x):
+        self.rounding, self.names = rounding, names
+        self.x = rounding.operand((names[0], "x"), x)
+        self.w = {n: rounding.operand((n, "w"), rounding.narrow(p[f"{n}.weight"])) for n in names}
+        self.y = [self.x @ self.w[n].T + p[f"{n}.bias"] for n in names]
+
+    def backward(self, dy, grads):
+        dx = 0
+        for name, d in zip(self.names, dy, strict=True):
+            grads[f"{name}.bias"] = d.sum((0, 1))
+            d = self.rounding.operand((name, "dy"), d)
+            grads[f"{name}.weight"] = numpy.einsum("bti,btj->ij", d, self.x)
+            dx = dx + d @ self.w[name]
+        return dx
+
+
+class Attention:
+    def __init__(self, rounding, p, name, x):
+        self.narrow = narrow = rounding.narrow
+        self.qkv = Linear(rounding, p, [f"{name}.{c}" for c in "qkv"], x)
+        self.q, self.k, self.v = (heads(narrow(y)) for y in self.qkv.y)
+        scores = self.q @ self.k.transpose(0, 1, 3, 2) / numpy.sqrt(WIDTH // HEADS)
+        scores = numpy.where(numpy.tri(CONTEXT, dtype=bool), scores, -numpy.inf)
+        e = numpy.exp(scores - scores.max(-1, keepdims=True))
+        self.probability = e / e.sum(-1, keepdims=True)
+        self.o = narrow(narrow(e) @ self.v / e.sum(-1, keepdims=True))
+        self.out = Linear(rounding, p, [f"{name}.o"], flat(self.o))
+        self.y = self.out.y[0]
+
+    def backward(self, dy, grads):
+        narrow, scale = self.narrow, 1 / numpy.sqrt(WIDTH // HEADS)
+        d_o = heads(narrow(self.out.backward([dy], grads)))
+        ds = self.probability * (d_o @ self.v.transpose(0, 1, 3, 2) - (d_o * self.o).sum(-1, keepdims=True))
+        d = [narrow(ds) @ self.k * scale, narrow(ds).transpose(0, 1, 3, 2) @ self.q * scale,
+             narrow(self.probability).transpose(0, 1, 3, 2) @ d_o]  # fmt: skip
+        return self.qkv.backward([narrow(flat(value)) for value in d], grads)
+
+
+class Mlp:
+    def __init__(self, rounding, p, name, x):
+        self.narrow = narrow = rounding.narrow
+        self.up = Linear(rounding, p, [f"{name}.up"], x)
+        self.h = narrow(self.up.y[0])
+        self.down = Linear(rounding, p, [f"{name}.down"], narrow(gelu(self.h)[0]))
+        self.y = self.down.y[0]
+
+    def backward(self, dy, grads):
+        narrow = self.narrow
+        da = narrow(self.down.backward([dy], grads))
+        return self.up.backward([narrow(da * gelu(self.h)[1])], grads)
+
+
+def loss_and_gradients(rounding, p, tokens, targets, count, scale=1.0):
+    """Returns the sum of losses of a micro-batch divided by `count`, and gradients, which are multiples of `scale`."""
+    narrow = rounding.narrow
+    x = p["embedding.tokens.weight"][tokens] + p["embedding.positions.weight"][numpy.arange(CONTEXT)]
+    parts = []
+    for layer in range(LAYERS):
+        for norm_name, branch, name in (("attention_norm", Attention, "attention"), ("mlp_norm", Mlp, "mlp")):
+            at = f"blocks.{layer}.{norm_name}"
+            y, normal, rstd = norm(x, p[f"{at}.weight"], p[f"{at}.bias"])
+            module = branch(rounding, p, f"blocks.{layer}.{name}", narrow(y))
+            x = x + module.y
+            parts.append((at, module, normal, rstd))
+    y, normal, rstd = norm(x, p["final_norm.weight"], p["final_norm.bias"])
+    n, table = narrow(y), narrow(p["head.weight"])
+    logits = n @ table.T
+    e = numpy.exp(logits - logits.max(-1, keepdims=True))
+    probability = e / e.sum(-1, keepdims=True)
+    learned = targets >= 0
+    one_hot = numpy.eye(VOCAB)[numpy.where(learned, targets, 0)]
+    loss = -numpy.log((probability * one_hot).sum(-1))[learned].sum() / count
+    dlogits = narrow((probability - one_hot) * learned[..., None] * single(1 / count) * scale)
+    grads = {"head.weight": numpy.einsum("bti,btj->ij", dlogits, n)}
+    dx, grads["final_norm.weight"], grads["final_norm.bias"] = norm_backward(
+        narrow(dlogits @ table), normal, rstd, p["final_norm.weight"])  # fmt: skip
+    for at, module, normal, rstd in reversed(parts):
+        d, grads[f"{at}.weight"], grads[f"{at}.bias"] = norm_backward(
+            module.backward(narrow(dx), grads), normal, rstd, p[f"{at}.weight"])  # fmt: skip
+        dx = dx + d
+    words, positions = numpy.zeros((VOCAB, WIDTH)), numpy.zeros((CONTEXT, WIDTH))
+    numpy.add.at(words, tokens, dx)
+    grads["embedding.tokens.weight"] = words
+    positions[:] = dx.sum(0)
+    grads["embedding.positions.weight"] = positions
+    return loss, grads
