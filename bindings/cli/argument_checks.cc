@@ -70,6 +70,12 @@ void add_sets(CLI::App* app, std::vector<std::string>* sets) {
       ->allow_extra_args(false);
 }
 
+void add_average(CLI::App* app, std::vector<std::string>* sets) {
+  app->add_flag_callback(
+      "--average", [sets] { sets->push_back("/init/average=true"); },
+      "Use the moving average of the weights (/optimizer/average)");
+}
+
 void add_search(CLI::App* plan, bool* search, int64_t* ranks, int32_t* top) {
   plan->add_flag("--search", *search,
                  "With --cluster: print the fastest layouts; fields that the config sets stay as they are");

@@ -31,6 +31,8 @@ CLI::Validator share();
 
 /// Adds the option --set, which all commands with a config have.
 void add_sets(CLI::App* app, std::vector<std::string>* sets);
+/// Adds the flag --average, which sets /init/average.
+void add_average(CLI::App* app, std::vector<std::string>* sets);
 
 /// Adds the options --lora, --qlora and --dora.
 void add_adapter(CLI::App* app, bool* lora, bool* qlora, bool* dora);

@@ -369,9 +369,7 @@ void add_eval_command(CLI::App* app, std::function<int()>* action) {
   sub->add_option("--max-batches", o->max_batches, "Stop after this many batches (default: the whole file)")
       ->check(whole_number(0));
   sub->add_option("--threads", o->threads, "CPU threads")->check(whole_number(1));
-  sub->add_flag_callback(
-      "--average", [o] { o->sets.push_back("/init/average=true"); },
-      "Use the moving average of the weights (/optimizer/average)");
+  add_average(sub, &o->sets);
   add_sets(sub, &o->sets);
   sub->add_flag("--json", o->json, "Print JSON");
   sub->callback([=] { *action = [o] { return run_eval(*o); }; });

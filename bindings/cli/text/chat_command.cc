@@ -207,9 +207,7 @@ void add_chat_command(CLI::App* app, std::function<int()>* action) {
       ->capture_default_str();
   add_sampling_options(sub, &o->sampling);
   sub->add_option("--threads", o->threads, "CPU threads")->check(whole_number(1));
-  sub->add_flag_callback(
-      "--average", [o] { o->sets.push_back("/init/average=true"); },
-      "Use the moving average of the weights (/optimizer/average)");
+  add_average(sub, &o->sets);
   add_sets(sub, &o->sets);
   sub->callback([=] { *action = [o] { return run_chat(*o); }; });
 }

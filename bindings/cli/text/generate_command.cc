@@ -131,9 +131,7 @@ void add_generate_command(CLI::App* app, std::function<int()>* action) {
                   "Stop after this token id (default: the model's end tokens, for text)")
       ->check(whole_number(0));
   sub->add_option("--threads", o->threads, "CPU threads")->check(whole_number(1));
-  sub->add_flag_callback(
-      "--average", [o] { o->sets.push_back("/init/average=true"); },
-      "Use the moving average of the weights (/optimizer/average)");
+  add_average(sub, &o->sets);
   add_sets(sub, &o->sets);
   sub->callback([=] {
     o->has_prompt = prompt->count() > 0;
