@@ -79,7 +79,7 @@ class Search {
 
   SearchResult run() {
     std::vector<Candidate> tight, left;
-    try_in_order(candidates(), &tight, &left);
+    try_in_order(candidates(), options_.prunes ? &tight : nullptr, &left);
     try_in_order(tight, nullptr, &left);
     for (const Candidate& c : left) leave(c);
     return std::move(result_);
@@ -129,19 +129,19 @@ class Search {
     for (size_t next = 0; next < all.size(); next += kTogether) {
       const size_t end = std::min(all.size(), next + kTogether);
       for (size_t i = next; i < end; ++i) (may_try(all[i]) ? now : *left).push_back(all[i]);
-      std::erase_if(now, [&](const Candidate& c) {
-        if (options_.prunes && tight != nullptr && !fits_at_least(c.choice)) return true;
-        const bool waits = options_.prunes && tight != nullptr && is_tight(c.choice);
-        if (waits) tight->push_back(c);
-        return waits;
-      });
+      if (tight != nullptr) std::erase_if(now, [&](const Candidate& c) { return put_off(c, tight); });
       try_all(now);
       now.clear();
     }
   }
 
-  bool is_tight(const LayoutChoice& c) const {
-    return bounds_.least_bytes(c, c.zero_stage).all() > kTight * cluster_.device.memory_bytes;
+  /// True if the layout does not fit, or joins those that are tried last.
+  bool put_off(const Candidate& c, std::vector<Candidate>* tight) {
+    if (!fits_at_least(c.choice)) return true;
+    const double least = bounds_.least_bytes(c.choice, c.choice.zero_stage).all();
+    if (least <= kTight * cluster_.device.memory_bytes) return false;
+    tight->push_back(c);
+    return true;
   }
 
   /// False if the layout cannot be among the fastest, or if the forecasts have reached a limit.
