@@ -13,10 +13,6 @@ constexpr int kThreads = 256;
 __device__ inline unsigned bits_of(float x) { return __builtin_bit_cast(unsigned, x); }
 __device__ inline float float_of(unsigned bits) { return __builtin_bit_cast(float, bits); }
 
-__global__ void __launch_bounds__(kWarpLanes) clear_kernel(float* maximum) {
-  if (threadIdx.x == 0) *maximum = 0;
-}
-
 /// Floats that are not negative have the order of their bits.
 template <class T>
 __global__ void __launch_bounds__(kThreads) maximum_kernel(const Fp8Maximum a) {
@@ -61,7 +57,8 @@ struct Rounding {
 
 void fp8_maximum(const Fp8Maximum& args, Stream& stream) {
   CudaStream& s = cuda_stream(stream);
-  if (!args.accumulate) launch(s, "fp8_maximum", {grid(1), kWarpLanes}, clear_kernel, args.maximum);
+  if (!args.accumulate)
+    s.succeeded(cudaMemsetAsync(args.maximum, 0, sizeof *args.maximum, s.handle), "fp8_maximum");
   if (args.rows * args.n == 0) return;
   const int64_t wanted = blocks_for(args.rows * args.n, kThreads), most = int64_t{s.multiprocessors} * 8;
   for_type(args.x_type, [&](auto tag) {
