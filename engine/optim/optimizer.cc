@@ -103,17 +103,23 @@ kernels::OptimizerScalars step_scalars(const OptimizerConfig& config, double lea
 
 void Optimizer::step(int32_t group, const OptimizerRun& run, const kernels::OptimizerScalars* scalars,
                      const kernels::KernelTable& kernels, Stream& stream) const {
+  update_ranges(group, run, scalars, kernels, stream);
+  if (config_.average) average(run, kernels, stream);
+}
+
+void Optimizer::update_ranges(int32_t group, const OptimizerRun& run,
+                              const kernels::OptimizerScalars* scalars, const kernels::KernelTable& kernels,
+                              Stream& stream) const {
   const OptimizerKind kind = kinds_[static_cast<size_t>(group)];
   const UpdateRule& rule = rule_of(kind);
+  if (rule.update == nullptr) return;  // matrix by matrix: update_matrix
   const auto update = state_ == DType::kF32 ? rule.update : rule.update_bf16;
   for (const Range& r : ranges_[static_cast<size_t>(group)]) {
-    if (update == nullptr) break;  // matrix by matrix: update_matrix
     if (std::max(r.begin, run.begin) >= std::min(r.end, run.end)) continue;
     UpdateCall now = call(r, run, states_[static_cast<size_t>(kind)]);
     now.scalars = scalars;
     update(config_, now, kernels, stream);
   }
-  if (config_.average) average(run, kernels, stream);
 }
 
 /// Polyak and Juditsky, 1992, with exponential weights.

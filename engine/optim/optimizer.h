@@ -75,6 +75,8 @@ class Optimizer {
   /// Returns the settings of a parameter, as an empty range.
   Range settings_of(const nn::Parameter& p) const;
   UpdateCall call(const Range& range, const OptimizerRun& run, const StateTypes& kept) const;
+  void update_ranges(int32_t group, const OptimizerRun& run, const kernels::OptimizerScalars* scalars,
+                     const kernels::KernelTable& kernels, Stream& stream) const;
   void average(const OptimizerRun& run, const kernels::KernelTable& kernels, Stream& stream) const;
   std::vector<std::vector<Range>> ranges_;  // indexed by group
   std::vector<OptimizerKind> kinds_;        // indexed by group

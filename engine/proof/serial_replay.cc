@@ -14,6 +14,7 @@
 #include "engine/proof/margin.h"
 #include "engine/proof/permuted_model.h"
 #include "engine/ranks/rank.h"
+#include "engine/state/durable_state.h"
 #include "engine/state/initial_magnitudes.h"
 #include "engine/state/nf4_weights.h"
 
@@ -89,9 +90,7 @@ class SerialReplay::Player {
       weights = initial_magnitudes(p, std::move(weights), compute_type(config_));
       write_values(link(), state(m.group).weights.from(m.offset), weights.data(), m.size);
     });
-    for (const nn::Parameter& p : model_.table().all())
-      if (const StateArray& average = state(p.group).states[plan::kAverageOfWeights])
-        copy_values(link(), average.from(p.offset), state(p.group).weights.from(p.offset), p.size);
+    begin_averages(rank_, model_.table());
     rank_.executor().set_fp8_maxima(fp8_history_.maxima());
     rank_.publish_weights();
   }

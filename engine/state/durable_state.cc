@@ -114,14 +114,12 @@ void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, Take tak
   ranks.set_changing(nullptr);
 }
 
-void begin_averages(const Ranks& ranks) {
-  ranks.on_each([&](Rank& rank, int32_t) {
-    each_part(rank, ranks.table(),
-              [&](const nn::Parameter&, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
-                if (const StateArray& average = s.states[plan::kAverageOfWeights])
-                  copy_values(rank.link(), average.from(at), s.weights.from(at), end - begin);
-              });
-  });
+void begin_averages(const Rank& rank, const nn::ParameterTable& table) {
+  each_part(rank, table,
+            [&](const nn::Parameter&, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
+              if (const StateArray& average = s.states[plan::kAverageOfWeights])
+                copy_values(rank.link(), average.from(at), s.weights.from(at), end - begin);
+            });
 }
 
 }  // namespace hawser::train

@@ -36,8 +36,8 @@ enum class Take { kState, kWeights, kAverages };
 /// ranks have a mix of two states until another load completes. Collective.
 void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, Take take);
 
-/// Sets the averages of the weights, if the optimizer keeps them, to the weights. Collective.
-void begin_averages(const Ranks& ranks);
+/// Sets a rank's averages of the weights, if the optimizer keeps them, to its weights.
+void begin_averages(const Rank& rank, const nn::ParameterTable& table);
 
 /// Calls fn(parameter, first element, end of elements, their offset in the group's state, the state) for each
 /// run of elements whose master weights `rank` holds.

@@ -224,7 +224,7 @@ InitialWeights fill(const Ranks& ranks, const BaseEngine* on) {
 
 InitialWeights fill_initial_weights(const Ranks& ranks, const BaseEngine* on) {
   InitialWeights made = fill(ranks, on);
-  if (ranks.config().optimizer.average && !ranks.inference()) begin_averages(ranks);
+  ranks.on_each([&](Rank& rank, int32_t) { begin_averages(rank, ranks.table()); });
   return made;
 }
 
