@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from . import _native
 from ._handle import Handle
+from ._interrupt import InterruptHeld
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -30,7 +31,12 @@ class Generation(Iterator[Any]):
         self._engine = engine  # keeps the engine alive as long as the text
         arguments = (engine._open, request, of_token, self._queue, self._state)
         self._thread = threading.Thread(target=_generate, args=arguments, name="hawser generate", daemon=True)
-        self._thread.start()
+        try:
+            with InterruptHeld():
+                self._thread.start()
+        except BaseException:  # Ctrl-C
+            self.close()
+            raise
 
     def __next__(self) -> Any:
         if self._state.ended:
@@ -50,7 +56,7 @@ class Generation(Iterator[Any]):
     def close(self) -> None:
         """Ends the text after the token that is being generated, and waits for that token."""
         self._state.ended = True
-        if self._thread is not threading.current_thread():
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
 
     def __del__(self) -> None:

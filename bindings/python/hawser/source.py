@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from array import array
 from collections.abc import Iterable, Mapping
-from types import FrameType
 from typing import Any, Callable
+
+from ._interrupt import InterruptHeld
 
 
 class SourceBatch:
@@ -70,29 +69,6 @@ class Called:
         return _arrays(answer)
 
 
-class _InterruptHeld:
-    """Delays the first Ctrl-C to the end of the block, because KeyboardInterrupt inside a generator would end it for
-    good. A second Ctrl-C takes effect at once."""
-
-    def __enter__(self) -> None:
-        self._came = False
-        self._handler = signal.getsignal(signal.SIGINT)
-        self._holds = callable(self._handler) and threading.current_thread() is threading.main_thread()
-        if self._holds:
-            signal.signal(signal.SIGINT, self._hold)
-
-    def _hold(self, number: int, frame: FrameType | None) -> None:
-        if self._came and callable(self._handler):
-            self._handler(number, frame)
-        self._came = True
-
-    def __exit__(self, *exception: object) -> None:
-        if self._holds:
-            signal.signal(signal.SIGINT, self._handler)
-        if self._came:
-            signal.raise_signal(signal.SIGINT)
-
-
 class Iterated:
     """An iterable source, such as a generator or a DataLoader. If a position is requested again, it gets the same
     batch."""
@@ -104,7 +80,7 @@ class Iterated:
     def __call__(self, step: int, samples: int, rows: int, cols: int) -> tuple[Any, ...] | None:
         if self._last is None or self._last[0] != samples:
             try:
-                with _InterruptHeld():
+                with InterruptHeld():  # KeyboardInterrupt inside a generator would end it for good
                     self._last = (samples, _arrays(next(self._next)))
             except StopIteration:
                 return None

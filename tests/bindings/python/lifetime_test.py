@@ -211,16 +211,44 @@ def test_ctrl_c_ends_a_run_and_the_engine_trains_on():
                     engine.train(until_step=step + 2)
                     print(engine.progress().step - step)
         interrupt("generate")
-        tokens = engine.generate([1], 10**7)
+        tokens = None
         try:
+            tokens = engine.generate([1], 10**7)
             for token in tokens:
                 pass
         except KeyboardInterrupt:
-            tokens.close()  # the signal may have come between two tokens
+            if tokens is not None:
+                tokens.close()  # the signal may have come between two tokens
             print("generate", engine.evaluate(*make_batch()).tokens)
         """
     )
     assert result.stdout.split() == ["2", "2", "2", "2", "generate", "64"], result
+
+
+def test_ctrl_c_at_the_start_of_a_text_leaves_the_engine_free():
+    result = run_python(
+        """
+        import signal, threading
+        from conftest import make_batch, tiny_config
+        import hawser
+
+        engine = hawser.Engine(tiny_config())
+        start = threading.Thread.start
+
+        def interrupted(thread):
+            start(thread)
+            signal.raise_signal(signal.SIGINT)
+
+        threading.Thread.start = interrupted
+        try:
+            engine.generate([1], 10**7)
+        except KeyboardInterrupt:
+            print("interrupted", engine.evaluate(*make_batch()).tokens)
+        threading.Thread.start = start
+        print(len(list(engine.generate([1], 3))))
+        """
+    )
+    assert result.stdout.split() == ["interrupted", "64", "3"], result
 
 
 def test_ctrl_c_within_a_generator_leaves_it_whole():
