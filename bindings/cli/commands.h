@@ -106,6 +106,7 @@ struct ConvertOptions {
   std::string source, destination, dtype;
   std::vector<std::string> ignore_keys;
   bool adapter = false;  ///< write only the adapter
+  bool average = false;  ///< the moving average of the weights instead of the weights
 };
 int run_convert(const ConvertOptions& options);
 

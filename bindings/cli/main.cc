@@ -263,6 +263,8 @@ void add_convert(CLI::App* app, Action* action) {
       ->check(CLI::IsMember({"f32", "bf16", "f16", "q8_0"}));
   convert->add_flag("--adapter", c->adapter,
                     "Write the adapter alone, as a PEFT folder or GGUF file; otherwise it is merged");
+  convert->add_flag("--average", c->average,
+                    "Write the moving average of the weights (/optimizer/average) of a run or checkpoint");
   convert->add_option("--ignore-key", c->ignore_keys, "Accept this unknown key in config.json (repeatable)")
       ->type_name("KEY")
       ->allow_extra_args(false);

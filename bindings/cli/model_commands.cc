@@ -87,6 +87,46 @@ int run_verify(const std::string& checkpoint) {
   return kExitOk;
 }
 
+namespace {
+
+int import_model(const ConvertOptions& options, const std::string& folder) {
+  const auto refuse_for_import = [&](const char* option, const std::string& reason) {
+    refuse(std::string(option) + " is for " + reason + ". Leave " + option + " out");
+  };
+  const std::string is_folder = options.source + " is a Hugging Face folder";
+  if (!options.dtype.empty())
+    refuse_for_import("--dtype", "exports; " + is_folder + ", which is imported with its own types");
+  if (options.adapter) refuse_for_import("--adapter", "checkpoints; " + is_folder);
+  const std::string keys = ordered_json(options.ignore_keys).dump();
+  check(hws_checkpoint_import(folder.c_str(), options.destination.c_str(), keys.c_str()));
+  output().print("%s -> checkpoint %s\n", folder.c_str(), options.destination.c_str());
+  return kExitOk;
+}
+
+/// An engine for inference whose weights are the averages in the checkpoint, unrounded.
+Engine open_average(const std::string& checkpoint) {
+  const ordered_json json = {{"init", {{"from", checkpoint}, {"average", true}}},
+                             {"batch", {{"micro_batch", 1}, {"sequence", 1}}}};
+  const std::string text = json.dump();
+  const Config config =
+      make<Config>(hws_config_parse, static_cast<const void*>(text.data()), text.size(), HWS_FORMAT_JSON);
+  return make<Engine>(hws_engine_create, config.get(), HWS_ENGINE_INFERENCE);
+}
+
+void export_model(const ConvertOptions& options, const std::string& model) {
+  const char* to = options.destination.c_str();
+  if (options.average && options.adapter)
+    check(hws_engine_export_adapter(open_average(model).get(), to));
+  else if (options.average)
+    check(hws_engine_export(open_average(model).get(), to, options.dtype.c_str()));
+  else if (options.adapter)
+    check(hws_checkpoint_export_adapter(model.c_str(), to));
+  else
+    check(hws_checkpoint_export(model.c_str(), to, options.dtype.c_str()));
+}
+
+}  // namespace
+
 int run_convert(const ConvertOptions& options) {
   const ModelPath model = find_model(options.source);
   if (exists(options.destination)) {
@@ -96,35 +136,19 @@ int run_convert(const ConvertOptions& options) {
   const bool gguf = options.destination.ends_with(".gguf");
   if (options.dtype == "q8_0" && !gguf)
     refuse("--dtype q8_0 is for GGUF files; give a destination that ends in .gguf");
-  if (model.kind == ModelKind::kHuggingFace && !gguf) {
-    if (!options.dtype.empty()) {
-      refuse("--dtype is for exports; " + options.source +
-             " is a Hugging Face folder, which is imported with its own types. Leave --dtype out");
-    }
-    if (options.adapter)
-      refuse("--adapter is for checkpoints; " + options.source +
-             " is a Hugging Face folder. Leave --adapter out");
-    const std::string keys = ordered_json(options.ignore_keys).dump();
-    check(hws_checkpoint_import(model.path.c_str(), options.destination.c_str(), keys.c_str()));
-    output().print("%s -> checkpoint %s\n", model.path.c_str(), options.destination.c_str());
-    return kExitOk;
-  }
-  if (!options.ignore_keys.empty()) {
+  if (options.average && model.kind == ModelKind::kHuggingFace)
+    refuse("--average is for checkpoints; " + options.source +
+           " is a Hugging Face folder, which has no average of its weights. Leave --average out");
+  if (model.kind == ModelKind::kHuggingFace && !gguf) return import_model(options, model.path);
+  if (!options.ignore_keys.empty())
     refuse("--ignore-key is for imports of a Hugging Face folder into a checkpoint. Leave --ignore-key out");
-  }
-  if (options.adapter) {
-    if (!options.dtype.empty())
-      refuse("--dtype is for models; an adapter keeps its types. Leave --dtype out");
-    check(hws_checkpoint_export_adapter(model.path.c_str(), options.destination.c_str()));
-    output().print("%s -> %s %s\n", model.path.c_str(), gguf ? "GGUF adapter" : "PEFT folder",
-                   options.destination.c_str());
-    if (!gguf) write_model_card(options.source, options.destination, true);
-    return kExitOk;
-  }
-  check(hws_checkpoint_export(model.path.c_str(), options.destination.c_str(), options.dtype.c_str()));
-  output().print("%s -> %s %s\n", model.path.c_str(), gguf ? "GGUF file" : "Hugging Face folder",
-                 options.destination.c_str());
-  if (!gguf) write_model_card(options.source, options.destination, false);
+  if (options.adapter && !options.dtype.empty())
+    refuse("--dtype is for models; an adapter keeps its types. Leave --dtype out");
+  export_model(options, model.path);
+  const char* kind = options.adapter ? (gguf ? "GGUF adapter" : "PEFT folder")
+                                     : (gguf ? "GGUF file" : "Hugging Face folder");
+  output().print("%s -> %s %s\n", model.path.c_str(), kind, options.destination.c_str());
+  if (!gguf) write_model_card(options.source, options.destination, options.adapter);
   return kExitOk;
 }
 

@@ -55,6 +55,30 @@ TEST_F(ModelCommands, AverageWritesTheMeanOfTheCheckpointsOfARange) {
   refused("average text.txt other", {"text.txt"});
 }
 
+TEST_F(ModelCommands, ConvertWritesTheMovingAverage) {
+  succeed("train config.json --data text.txt --out averaged --set /optimizer/average=0.9");
+  const auto loss = [&](const std::string& model) {
+    return nlohmann::json::parse(succeed("eval " + model + " --data text.txt --json").out)
+        .at("loss")
+        .get<double>();
+  };
+  succeed("convert averaged folder --average");
+  EXPECT_EQ(loss("folder"), loss("averaged --average"));
+  EXPECT_NE(loss("folder"), loss("averaged"));
+  succeed("convert averaged model.gguf --average");
+  succeed("convert averaged plain.gguf");
+  EXPECT_NE(read_text(path("model.gguf")), read_text(path("plain.gguf")));
+
+  refused("convert run other --average", {"/optimizer/average"});
+  refused("convert folder other --average", {"--average is for checkpoints", "folder"});
+  succeed(
+      "train folder --data text.txt --lora --out tuned --set /optimizer/average=0.9 --set /train/steps=5");
+  succeed("convert tuned adapter --adapter");
+  succeed("convert tuned averages --adapter --average");
+  EXPECT_NE(read_text(path("adapter/adapter_model.safetensors")),
+            read_text(path("averages/adapter_model.safetensors")));
+}
+
 TEST_F(ModelCommands, GenerateContinuesTextAndTokens) {
   const std::string text = succeed("generate run --prompt 'the rope' --max-tokens 60 --temperature 0").out;
   EXPECT_TRUE(text.starts_with("the rope")) << text;
