@@ -141,7 +141,7 @@ TEST(OffloadFormulas, GiveTheBytesOfThePlan) {
   int64_t compared = 0, forms = 0;
   for (const uint64_t seed : random_seeds(200)) {
     Json config = Json::parse(random_config(seed));
-    replace_muon(&config);
+    replace_optimizers(&config, {"muon"});
     config["offload"] = {{"folder", "."},
                          {"activations", "disk"},
                          {"optimizer", "disk"},
