@@ -1,5 +1,5 @@
-// Optimizer rules: what an optimizer of whole matrices, one with state in 8 bits, and the average of weights do
-// not support.
+// Optimizer rules: what an optimizer of whole matrices, one with state in 8 bits, and the average of
+// weights do not support.
 #include <fmt/format.h>
 
 #include "engine/config/rules.h"

@@ -1,7 +1,7 @@
-// StateArray: weights, gradients or moments, as f32, bf16 or records of optimizer state, in the device's memory
-// or outside the arena. The host reads and writes them as f32. Widening and decoding are exact; narrowing
-// rounds to nearest. The host only writes records of integers, from whole ones on. Everything that the host
-// does with a rank's state goes through these functions.
+// StateArray: weights, gradients or moments, as f32, bf16 or records of optimizer state, in the device's
+// memory or outside the arena. The host reads and writes them as f32. Widening and decoding are exact;
+// narrowing rounds to nearest. The host only writes records of integers, from whole ones on. Everything
+// that the host does with a rank's state goes through these functions.
 #pragma once
 
 #include <algorithm>
@@ -41,8 +41,8 @@ struct StateArray {
 void read_bytes(const device::HostLink& link, void* out, StateArray from, int64_t bytes);
 void write_bytes(const device::HostLink& link, StateArray to, const void* values, int64_t bytes);
 void read_values(const device::HostLink& link, float* out, StateArray from, int64_t n);
-/// Records of optimizer state that the n values fill only in part keep their other numbers, encoded anew. So a
-/// record has the bytes that its numbers had before only if they are all written at once.
+/// Records of optimizer state that the n values fill only in part keep their other numbers, encoded anew.
+/// So a record has the bytes that its numbers had before only if they are all written at once.
 void write_values(const device::HostLink& link, StateArray to, const float* values, int64_t n);
 /// Copies n elements from array to array, through the host.
 void copy_values(const device::HostLink& link, StateArray to, StateArray from, int64_t n);

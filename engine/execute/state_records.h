@@ -1,5 +1,5 @@
-// Records of optimizer state (kernels/include/state_records.h) on the host: numbers from records and back, for
-// checkpoints, tensors and proofs.
+// Records of optimizer state (kernels/include/state_records.h) on the host: numbers from records and back,
+// for checkpoints, tensors and proofs.
 #pragma once
 
 #include <cstdint>

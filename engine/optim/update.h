@@ -19,8 +19,9 @@ namespace hawser::optim {
 /// keep the array.
 using StateTypes = std::array<std::optional<DType>, plan::kStateCount>;
 
-/// The data type of an array in checkpoints: numbers in records are decoded, exactly, because which elements
-/// share a record depends on the layout of ranks. Where the layout is the same, they are encoded as they were.
+/// The data type of an array in checkpoints: numbers in records are decoded, exactly, because which
+/// elements share a record depends on the layout of ranks. Where the layout is the same, they are encoded
+/// as they were.
 inline DType saved_type(DType kept) { return is_state_block(kept) ? DType::kF32 : kept; }
 
 /// One update: elements of a parameter group that have the same settings. Pointers refer to the first one.

@@ -102,8 +102,8 @@ void load_nf4(const Rank& rank, const nn::ParameterTable& table, const checkpoin
   }
 }
 
-/// Loads the states that a rank keeps in records. Each record is encoded once, with all its numbers, which may
-/// belong to several parameters.
+/// Loads the states that a rank keeps in records. Each record is encoded once, with all its numbers, which
+/// may belong to several parameters.
 void load_records(const Rank& rank, const nn::ParameterTable& table, const checkpoint::Reader& reader) {
   constexpr int64_t kPiece = int64_t{4} << 20;  // elements
   static_assert(kPiece % kStateBlock == 0);

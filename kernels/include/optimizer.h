@@ -40,9 +40,9 @@ struct SettingsRun {
 };
 
 /// AdamW with both moments in records (state_records.h): they are decoded, updated as by AdamW, used for the
-/// step as they are in f32, and encoded again. weight: f32 [n] master, updated. copy: [n] of copy_type, rounded,
-/// or null. m, v: the records of n numbers, kS8Block and kU8Block. n: a multiple of 64. runs: settings of all
-/// elements, where the first has number `first`; they may change within a record.
+/// step as they are in f32, and encoded again. weight: f32 [n] master, updated. copy: [n] of copy_type,
+/// rounded, or null. m, v: the records of n numbers, kS8Block and kU8Block. n: a multiple of 64. runs:
+/// settings of all elements, where the first has number `first`; they may change within a record.
 struct AdamW8 {
   float* weight = nullptr;
   void* copy = nullptr;

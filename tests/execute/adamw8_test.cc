@@ -1,6 +1,6 @@
-// Tests AdamW with state in 8 bits in whole runs: it is the scalar reference, record by record of each group;
-// its bits are the same in every layout of data-parallel ranks, through checkpoints and offload; and its state
-// has exactly 2.125 bytes for each parameter.
+// Tests AdamW with state in 8 bits in whole runs: it is the scalar reference, record by record of each
+// group; its bits are the same in every layout of data-parallel ranks, through checkpoints and offload; and
+// its state has exactly 2.125 bytes for each parameter.
 #include <gtest/gtest.h>
 
 #include <algorithm>

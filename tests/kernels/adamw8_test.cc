@@ -1,6 +1,6 @@
 // AdamW with moments in records, on every level: all codes survive a step that changes no number, absmax is
-// exact, second moments above 0 stay above 0, and steps do not depend on cuts, workers or, beyond the records'
-// rounding, on the records.
+// exact, second moments above 0 stay above 0, and steps do not depend on cuts, workers or, beyond the
+// records' rounding, on the records.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -157,8 +157,8 @@ TEST(AdamW8, CutsAndWorkersChangeNoBit) {
   }
 }
 
-/// A second moment far below its record's largest must not be 0: the update would be m / eps. Here one element
-/// had large gradients, so that the others' squares are below the finest step.
+/// A second moment far below its record's largest must not be 0: the update would be m / eps. Here one
+/// element had large gradients, so that the others' squares are below the finest step.
 TEST(AdamW8, ASecondMomentAboveZeroStaysAboveZero) {
   for (const KernelTable* table : testing::kernel_tables()) {
     State s(1);
