@@ -37,7 +37,7 @@ std::vector<Case> optimizer_rules_cases() {
           {"/precision", "moments in 8 bits"}),
       bad(R"({"optimizer": {"kind": "adamw8"}, "device": "cuda"})",
           {"/device", "\"adamw8\" is not supported on device \"cuda\"", "\"adamw\""}),
-      bad(R"({"optimizer": {"kind": "adam8"}})", {"/optimizer/kind", "did you mean \"adamw8\""}),
+      bad(R"({"optimizer": {"kind": "adamw_8"}})", {"/optimizer/kind", "did you mean \"adamw8\""}),
       bad(R"({"optimizer": {"kind": "adamw8", "momentum": 0.9}})",
           {"/optimizer/momentum", "has no effect", "optimizer.kind is \"adamw8\""}),
       bad(R"({"optimizer": {"average": 1}})", {"/optimizer/average", "below 1"}),
