@@ -15,6 +15,7 @@
 #include "engine/base/philox.h"
 #include "engine/config/config_tree.h"
 #include "engine/nn/model.h"
+#include "engine/optim/update.h"
 #include "tests/harness/schedules.h"
 
 namespace hawser::testing {
