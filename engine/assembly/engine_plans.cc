@@ -332,14 +332,18 @@ void require_quantized(const nn::Model& model, const parallel::DataParallelStrat
        data.records == DType::kI8Block ? "\"int8\"" : "\"int4\"");
 }
 
-/// Refuses optimizers of whole matrices on GPUs, which /device "auto" may have chosen.
-void require_matrices(const nn::Model& model, const Target& target) {
-  const std::vector<nn::ParameterGroup>& groups = model.table().groups();
-  const bool any = std::any_of(groups.begin(), groups.end(), optim::takes_matrices);
-  if (!any || std::string_view(target.kernels->name) != "cuda") return;
-  fail(Code::kConfigInvalid,
-       "/device: optimizer \"muon\" is not supported on device \"cuda\" yet: set /device to \"cpu\", or use "
-       "\"adamw\", \"lion\" or \"sgd\" in /optimizer/kind and /optimizer/rules");
+/// Refuses optimizers that only the CPU has on GPUs, which /device "auto" may have chosen.
+void require_optimizers(const nn::Model& model, const Target& target) {
+  if (std::string_view(target.kernels->name) != "cuda") return;
+  for (const nn::ParameterGroup& group : model.table().groups()) {
+    const optim::UpdateRule& rule = optim::rule_of(optim::kind_of(group));
+    if (group.trainable && (optim::takes_matrices(group) || rule.in_records))
+      fail(
+          Code::kConfigInvalid,
+          "/device: optimizer \"{}\" is not supported on device \"cuda\" yet: set /device to \"cpu\", or use "
+          "\"adamw\", \"lion\" or \"sgd\" in /optimizer/kind and /optimizer/rules",
+          rule.name);
+  }
 }
 
 }  // namespace
@@ -357,7 +361,7 @@ std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::
   const parallel::Strategies strategies = strategies_of(config);
   strategies.require_effect(target.in_place);
   if (!inference) require_quantized(model, strategies.form().data);
-  if (!inference) require_matrices(model, target);
+  if (!inference) require_optimizers(model, target);
   ExchangeNotes notes;
   const parallel::BlockExchanges exchanges =
       strategies.counted_exchanges(&notes, target.in_place || target.peers);

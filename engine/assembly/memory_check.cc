@@ -146,7 +146,8 @@ int64_t save_copy_bytes(const parallel::ShardLayout& layout, const nn::Parameter
     const parallel::GroupLayout& group = layout.group(p.group);
     const int64_t elements = layout.elements_to_write(i);
     bytes += (group.has_master ? states : weights) * dtype_bytes(options.state, elements);
-    for (const parallel::GroupLayout::KeptState& kept : group.states) bytes += states * kept.bytes(elements);
+    for (const parallel::GroupLayout::KeptState& kept : group.states)
+      bytes += states * kept.saved_bytes(elements);
   }
   return bytes;
 }

@@ -1,4 +1,5 @@
-// Optimizer rules: what an optimizer of whole matrices, and the average of weights, do not support.
+// Optimizer rules: what an optimizer of whole matrices, one with state in 8 bits, and the average of
+// weights do not support.
 #include <fmt/format.h>
 
 #include "engine/config/rules.h"
@@ -7,6 +8,7 @@ namespace hawser::config {
 namespace {
 
 bool uses_muon(const Effective& c) { return uses_optimizer(c, "muon"); }
+bool uses_adamw8(const Effective& c) { return uses_optimizer(c, "adamw8"); }
 
 constexpr const char* kOtherKind =
     "use \"adamw\", \"lion\" or \"sgd\" in /optimizer/kind and /optimizer/rules";
@@ -32,6 +34,18 @@ constexpr Check kOptimizerChecks[] = {
      {"/device", "/optimizer/kind"},
      [](const Effective& c) { return uses_muon(c) && c.is("/device", "cuda"); },
      "optimizer \"muon\" is not supported on device \"cuda\" yet",
+     kOtherKind},
+    {"/precision",
+     {"/precision", "/optimizer/kind"},
+     [](const Effective& c) { return uses_adamw8(c) && c.is("/precision", "bf16_pure"); },
+     "precision \"bf16_pure\" keeps gradients and moments as bf16, and optimizer \"adamw8\" has fp32 "
+     "gradients "
+     "and moments in 8 bits",
+     "use \"bf16\", which keeps fp32 masters, or optimizer \"adamw\""},
+    {"/device",
+     {"/device", "/optimizer/kind"},
+     [](const Effective& c) { return uses_adamw8(c) && c.is("/device", "cuda"); },
+     "optimizer \"adamw8\" is not supported on device \"cuda\" yet",
      kOtherKind},
     {"/optimizer/average",
      {"/optimizer/average", "/precision"},

@@ -2,6 +2,7 @@
 
 #include "engine/checkpoint/hf/number_format.h"
 #include "engine/comm/serial_stream.h"
+#include "engine/execute/state_records.h"
 #include "kernels/include/levels.h"
 
 namespace hawser::train {
@@ -20,6 +21,10 @@ void write_bytes(const device::HostLink& link, StateArray to, const void* values
 
 void read_values(const device::HostLink& link, float* out, StateArray from, int64_t n) {
   if (from.type == DType::kF32) return read_bytes(link, out, from, n * dtype_bytes(DType::kF32));
+  if (is_state_block(from.type))
+    return read_records(from, out, n, [&](StateArray records, void* to, int64_t bytes) {
+      read_bytes(link, to, records, bytes);
+    });
   const int64_t bytes = n * dtype_bytes(from.type);
   std::vector<char> stored(static_cast<size_t>(bytes));
   read_bytes(link, stored.data(), from, bytes);
@@ -28,6 +33,7 @@ void read_values(const device::HostLink& link, float* out, StateArray from, int6
 
 void write_values(const device::HostLink& link, StateArray to, const float* values, int64_t n) {
   if (to.type == DType::kF32) return write_bytes(link, to, values, n * dtype_bytes(DType::kF32));
+  if (is_state_block(to.type)) return write_records(link, to, values, n);
   const int64_t bytes = dtype_bytes(to.type, n);
   std::vector<char> stored(static_cast<size_t>(bytes));
   if (is_int_block(to.type)) {

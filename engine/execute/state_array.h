@@ -1,7 +1,7 @@
-// StateArray: weights, gradients or moments, as f32 or bf16, in the device's memory or outside the arena. The
-// host reads and writes them as f32. Widening is exact; narrowing rounds to nearest. The host only writes
-// records of integers, from whole ones on. Everything that the host does with a rank's state goes through
-// these functions.
+// StateArray: weights, gradients or moments, as f32, bf16 or records of optimizer state, in the device's
+// memory or outside the arena. The host reads and writes them as f32. Widening and decoding are exact;
+// narrowing rounds to nearest. The host only writes records of integers, from whole ones on. Everything
+// that the host does with a rank's state goes through these functions.
 #pragma once
 
 #include <algorithm>
@@ -19,13 +19,15 @@ struct StateArray {
   DType type = DType::kF32;
   parallel::OutsideMemory* outside = nullptr;  ///< the space that has the array; null if `data` is set
   int64_t at = 0;                              ///< its first byte there
+  int64_t skip = 0;                            ///< records: numbers of the first one before the array
 
   explicit operator bool() const { return data != nullptr || outside != nullptr; }
   /// Returns the array from element i on.
   StateArray from(int64_t i) const {
-    const int64_t bytes = dtype_bytes(type, i);
-    if (outside != nullptr) return {nullptr, type, outside, at + bytes};
-    return {static_cast<char*>(data) + bytes, type};
+    const DTypeUnit unit = dtype_unit(type);
+    const int64_t bytes = (skip + i) / unit.numbers * unit.bytes, rest = (skip + i) % unit.numbers;
+    if (outside != nullptr) return {nullptr, type, outside, at + bytes, rest};
+    return {static_cast<char*>(data) + bytes, type, nullptr, 0, rest};
   }
   /// Returns the array as f32 if the host can access it directly; otherwise null.
   float* in_place(const device::HostLink& link) const {
@@ -39,6 +41,8 @@ struct StateArray {
 void read_bytes(const device::HostLink& link, void* out, StateArray from, int64_t bytes);
 void write_bytes(const device::HostLink& link, StateArray to, const void* values, int64_t bytes);
 void read_values(const device::HostLink& link, float* out, StateArray from, int64_t n);
+/// Records of optimizer state that the n values fill only in part keep their other numbers, encoded anew.
+/// So a record has the bytes that its numbers had before only if they are all written at once.
 void write_values(const device::HostLink& link, StateArray to, const float* values, int64_t n);
 /// Copies n elements from array to array, through the host.
 void copy_values(const device::HostLink& link, StateArray to, StateArray from, int64_t n);

@@ -195,6 +195,10 @@ KernelWork work_of(const kernels::Fp8Round& r) {
 KernelWork work_of(const kernels::AdamW& a) {
   return work(Kernel::kAdamW, DType::kF32, a.n * (a.copy != nullptr ? 30 : 28));
 }
+KernelWork work_of(const kernels::AdamW8& a) {
+  return work(Kernel::kAdamW8, DType::kF32,
+              a.n * (a.copy != nullptr ? 14 : 12) + 4 * dtype_bytes(DType::kS8Block, a.n));
+}
 KernelWork work_of(const kernels::Sgd& s) {
   return work(Kernel::kSgd, DType::kF32,
               s.n * (12 + (s.buf != nullptr ? 8 : 0) + (s.copy != nullptr ? 2 : 0)));

@@ -12,7 +12,7 @@
 
 namespace hawser::optim {
 
-enum class OptimizerKind { kAdamW, kSgd, kLion, kMuon };
+enum class OptimizerKind { kAdamW, kSgd, kLion, kMuon, kAdamW8 };
 /// The factor on the update of a matrix [r, c] by Muon: 0.2 sqrt(max(r, c)), with which an update is as large
 /// as one of AdamW, or sqrt(max(1, r / c)).
 enum class MuonScale { kMatchAdamW, kSpectral };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <type_traits>
 
 #include "engine/base/error.h"
@@ -30,6 +31,8 @@ const UpdateRule& rule_of(OptimizerKind kind) {
       return kLion;
     case OptimizerKind::kMuon:
       return kMuon;
+    case OptimizerKind::kAdamW8:
+      return kAdamW8;
   }
   fail(Code::kInternal, "no optimizer {}", static_cast<int>(kind));
 }
@@ -76,6 +79,17 @@ Optimizer::Optimizer(const nn::ParameterTable& table, const OptimizerConfig& con
       ranges.push_back(range);
     }
   }
+  for (const std::vector<Range>& ranges : ranges_) settings_.push_back(settings_without_gaps(ranges));
+}
+
+/// Returns the settings of all elements of a group. Padding has those of the parameter before it.
+std::vector<kernels::SettingsRun> Optimizer::settings_without_gaps(const std::vector<Range>& ranges) {
+  std::vector<kernels::SettingsRun> runs;
+  for (const Range& r : ranges) {
+    if (!runs.empty()) runs.back().end = r.begin;
+    runs.push_back({std::numeric_limits<int64_t>::max(), r.decay, r.rate});
+  }
+  return runs;
 }
 
 Optimizer::Range Optimizer::settings_of(const nn::Parameter& p) const {
@@ -114,6 +128,16 @@ void Optimizer::update_ranges(int32_t group, const OptimizerRun& run,
   const UpdateRule& rule = rule_of(kind);
   if (rule.update == nullptr) return;  // matrix by matrix: update_matrix
   const auto update = state_ == DType::kF32 ? rule.update : rule.update_bf16;
+  if (update == nullptr)
+    fail(Code::kUnimplemented, "optimizer \"{}\" does not support state of type {} (/precision)", rule.name,
+         dtype_name(state_));
+  if (rule.in_records) {
+    UpdateCall now = call({run.begin, run.end, 0, 1, {}}, run, states_[static_cast<size_t>(kind)]);
+    now.scalars = scalars, now.first = run.begin;
+    now.runs = settings_[static_cast<size_t>(group)].data();
+    if (now.n > 0) update(config_, now, kernels, stream);
+    return;
+  }
   for (const Range& r : ranges_[static_cast<size_t>(group)]) {
     if (std::max(r.begin, run.begin) >= std::min(r.end, run.end)) continue;
     UpdateCall now = call(r, run, states_[static_cast<size_t>(kind)]);

@@ -78,9 +78,11 @@ class Optimizer {
   void update_ranges(int32_t group, const OptimizerRun& run, const kernels::OptimizerScalars* scalars,
                      const kernels::KernelTable& kernels, Stream& stream) const;
   void average(const OptimizerRun& run, const kernels::KernelTable& kernels, Stream& stream) const;
-  std::vector<std::vector<Range>> ranges_;  // indexed by group
-  std::vector<OptimizerKind> kinds_;        // indexed by group
-  std::vector<MatrixSettings> matrices_;    // indexed by parameter
+  static std::vector<kernels::SettingsRun> settings_without_gaps(const std::vector<Range>& ranges);
+  std::vector<std::vector<Range>> ranges_;                   // indexed by group
+  std::vector<std::vector<kernels::SettingsRun>> settings_;  // the same, without gaps
+  std::vector<OptimizerKind> kinds_;                         // indexed by group
+  std::vector<MatrixSettings> matrices_;                     // indexed by parameter
   OptimizerConfig config_;
   DType state_;
   StatesByKind states_;

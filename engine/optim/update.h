@@ -19,6 +19,11 @@ namespace hawser::optim {
 /// keep the array.
 using StateTypes = std::array<std::optional<DType>, plan::kStateCount>;
 
+/// The data type of an array in checkpoints: numbers in records are decoded, exactly, because which
+/// elements share a record depends on the layout of ranks. Where the layout is the same, they are encoded
+/// as they were.
+inline DType saved_type(DType kept) { return is_state_block(kept) ? DType::kF32 : kept; }
+
 /// One update: elements of a parameter group that have the same settings. Pointers refer to the first one.
 struct UpdateCall {
   void* weights = nullptr;  ///< masters, or the weights if there are none
@@ -30,6 +35,10 @@ struct UpdateCall {
   float decay = 0, rate = 1;       ///< weight decay; factor on the learning rate
   DType copy_type = DType::kBf16;  ///< bf16 or f16
   kernels::RoundingRun rounded;    ///< of state in bf16
+  /// UpdateRule::in_records, instead of decay and rate: the settings of all elements, and the number of the
+  /// first one.
+  const kernels::SettingsRun* runs = nullptr;
+  int64_t first = 0;
 };
 
 struct UpdateRule {
@@ -40,13 +49,16 @@ struct UpdateRule {
   /// All arrays are f32, except the copy. The kernels read *call.scalars when they run.
   void (*update)(const OptimizerConfig& config, const UpdateCall& call, const kernels::KernelTable& kernels,
                  Stream& stream);
-  /// All arrays are bf16, without a copy, and are rounded stochastically.
+  /// All arrays are bf16, without a copy, and are rounded stochastically. Null: not supported.
   void (*update_bf16)(const OptimizerConfig& config, const UpdateCall& call,
                       const kernels::KernelTable& kernels, Stream& stream);
+  /// The optimizer keeps records, which may lie across elements of different settings, so one call updates
+  /// all elements of a run.
+  bool in_records = false;
 };
 
-inline constexpr size_t kOptimizerKinds = 4;
-extern const UpdateRule kAdamW, kSgd, kLion, kMuon;
+inline constexpr size_t kOptimizerKinds = 5;
+extern const UpdateRule kAdamW, kSgd, kLion, kMuon, kAdamW8;
 
 const UpdateRule& rule_of(OptimizerKind kind);
 

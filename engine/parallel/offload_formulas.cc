@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "engine/mesh/flat_shard.h"
 #include "engine/parallel/offload_store.h"
 
 namespace hawser::parallel {
@@ -46,8 +47,9 @@ class StateForm {
     std::vector<std::string> terms;
     int64_t bytes = aligned_;
     for (const auto& [each, parameters] : parameters_) {
-      terms.push_back(fmt::format("{} bytes for each of {} {}", each.first, parameters, each.second));
-      bytes += each.first * parameters;
+      terms.push_back(fmt::format("{:g} bytes for each of {} {}", static_cast<double>(each.first) / kRun,
+                                  parameters, each.second));
+      bytes += each.first * (parameters / kRun);
     }
     std::reverse(terms.begin(), terms.end());
     return {bytes, bytes,
@@ -60,7 +62,7 @@ class StateForm {
     const int64_t parameters = layout_.state_sharded() ? g.shard : g.elements;
     int64_t each = 0;
     const auto add_array = [&](DType type) {
-      each += dtype_bytes(type);
+      each += dtype_bytes(type, kRun);
       aligned_ += alignment(dtype_bytes(type, parameters));
     };
     if (g.has_master) add_array(g.state_type);
@@ -74,8 +76,10 @@ class StateForm {
     return g.state_type == DType::kF32 ? "parameters in fp32" : "parameters in bf16";
   }
 
+  /// Groups and shards have multiples of so many parameters, which are whole records.
+  static constexpr int64_t kRun = mesh::kShardAlign;
   const ShardLayout& layout_;
-  std::map<std::pair<int64_t, std::string>, int64_t> parameters_;  // by bytes of each, and their kind
+  std::map<std::pair<int64_t, std::string>, int64_t> parameters_;  // by bytes of kRun, and their kind
   int64_t aligned_ = 0;
 };
 

@@ -7,7 +7,8 @@
 namespace hawser::parallel {
 namespace {
 
-static_assert(mesh::kShardAlign % kIntBlock == 0 && mesh::kShardAlign % kNf4Block == 0,
+static_assert(mesh::kShardAlign % kIntBlock == 0 && mesh::kShardAlign % kNf4Block == 0 &&
+                  mesh::kShardAlign % kStateBlock == 0,
               "no shard divides a record");
 
 /// Reserves the next bytes of a slot; returns their offset. Only records (is_block_type) leave a gap.

@@ -54,6 +54,8 @@ struct GroupLayout {
     int64_t at = 0;
     /// Returns the bytes of n elements; 0 if the array is not kept.
     int64_t bytes(int64_t n) const { return kept ? dtype_bytes(type, n) : 0; }
+    /// The same in checkpoints.
+    int64_t saved_bytes(int64_t n) const { return kept ? dtype_bytes(optim::saved_type(type), n) : 0; }
   };
   std::array<KeptState, plan::kStateCount> states = {};
   int64_t host_gradients = 0;  ///< offset of element state.begin in kHostGradients

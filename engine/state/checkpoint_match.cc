@@ -245,7 +245,8 @@ void require_state(const checkpoint::Reader& reader, const std::string& path, co
     for (size_t i = 0; i < plan::kStateCount; ++i) {
       const std::string name = plan::kStates[i].prefix + p.name;
       const bool may_begin = i == plan::kAverageOfWeights && reader.tensors().count(name) == 0;
-      if (of_p[i] && p.trainable && !may_begin) check_tensor(reader, path, name, p, *of_p[i]);
+      if (of_p[i] && p.trainable && !may_begin)
+        check_tensor(reader, path, name, p, optim::saved_type(*of_p[i]));
     }
   }
   check_nothing_more(reader, path, ranks.table(), states);

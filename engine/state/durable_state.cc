@@ -3,6 +3,7 @@
 #include <string>
 
 #include "engine/checkpoint/hf/number_format.h"
+#include "engine/execute/state_records.h"
 #include "engine/ranks/collective_phases.h"
 #include "engine/state/finite_weights.h"
 #include "engine/state/nf4_weights.h"
@@ -16,6 +17,22 @@ void read_outside(StateArray array, bool beside_steps, checkpoint::PieceView* pi
   piece->read = [array, snapshot](int64_t first, void* to, int64_t bytes) {
     if (snapshot) return array.outside->read_snapshot(array.at + first, to, bytes);
     array.outside->read(array.at + first, to, bytes);
+  };
+}
+
+/// Records are decoded as they are written: pieces have numbers of f32.
+void decode_records(const device::HostLink& link, StateArray array, bool beside_steps,
+                    checkpoint::PieceView* piece) {
+  const bool snapshot = beside_steps && array.outside != nullptr && array.outside->has_snapshots();
+  piece->dtype = optim::saved_type(array.type), piece->data = nullptr;
+  piece->lasting = snapshot || !beside_steps;
+  piece->read = [array, snapshot, &link](int64_t first, void* to, int64_t bytes) {
+    constexpr int64_t kElement = dtype_bytes(DType::kF32);
+    read_records(array.from(first / kElement), static_cast<float*>(to), bytes / kElement,
+                 [&](StateArray records, void* out, int64_t n) {
+                   if (snapshot) return records.outside->read_snapshot(records.at, out, n);
+                   read_bytes(link, out, records, n);
+                 });
   };
 }
 
@@ -44,7 +61,10 @@ std::vector<checkpoint::PieceView> pieces_of(const Rank& rank, const nn::Paramet
       const auto piece = [&, &at = run, count = rows](const std::string& name, StateArray array) {
         array = array.from(at.at);
         pieces.push_back({name, array.type, p.shape, at.begin, at.end, array.data, count});
-        if (array.outside != nullptr) read_outside(array, beside_steps, &pieces.back());
+        if (is_state_block(array.type))
+          decode_records(rank.link(), array, beside_steps, &pieces.back());
+        else if (array.outside != nullptr)
+          read_outside(array, beside_steps, &pieces.back());
       };
       piece(p.name, s.weights);
       for (size_t i = 0; i < plan::kStateCount; ++i)
@@ -82,6 +102,39 @@ void load_nf4(const Rank& rank, const nn::ParameterTable& table, const checkpoin
   }
 }
 
+/// Loads the states that a rank keeps in records. Each record is encoded once, with all its numbers, which
+/// may belong to several parameters.
+void load_records(const Rank& rank, const nn::ParameterTable& table, const checkpoint::Reader& reader) {
+  constexpr int64_t kPiece = int64_t{4} << 20;  // elements
+  static_assert(kPiece % kStateBlock == 0);
+  std::vector<float> values;
+  const auto fill = [&](int32_t g, const char* prefix, int64_t first) {
+    const int64_t last = first + static_cast<int64_t>(values.size());
+    std::fill(values.begin(), values.end(), 0.0f);
+    for (const nn::Parameter& p : table.all()) {
+      if (p.group != g) continue;
+      for (const mesh::ElementRun& run : rank.layout().state_of(p, rank.number())) {
+        const int64_t from = std::max(first, run.at), to = std::min(last, run.at + run.size());
+        if (from < to && !may_lack(reader, p))
+          read_as_f32(reader, prefix + p.name, run.begin + from - run.at, run.begin + to - run.at,
+                      values.data() + from - first);
+      }
+    }
+  };
+  for (size_t g = 0; g < table.groups().size(); ++g) {
+    const GroupState& state = rank.executor().state(static_cast<int32_t>(g));
+    for (size_t i = 0; i < plan::kStateCount; ++i) {
+      if (!state.states[i] || !is_state_block(state.states[i].type)) continue;
+      for (int64_t first = 0; first < state.range.size(); first += kPiece) {
+        values.resize(static_cast<size_t>(std::min(kPiece, state.range.size() - first)));
+        fill(static_cast<int32_t>(g), plan::kStates[i].prefix, first);
+        write_values(rank.link(), state.states[i].from(first), values.data(),
+                     static_cast<int64_t>(values.size()));
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, Take take) {
@@ -103,12 +156,13 @@ void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, Take tak
                 const std::string average = plan::kStates[plan::kAverageOfWeights].prefix + p.name;
                 read(take == Take::kAverages && has(average) ? average : p.name, s.weights);
                 for (size_t i = 0; take == Take::kState && i < plan::kStateCount; ++i) {
-                  if (!s.states[i]) continue;
+                  if (!s.states[i] || is_state_block(s.states[i].type)) continue;  // load_records
                   const std::string name = plan::kStates[i].prefix + p.name;
                   read(i == plan::kAverageOfWeights && !has(name) ? p.name : name, s.states[i]);
                 }
               });
     load_nf4(rank, ranks.table(), reader);
+    if (take == Take::kState) load_records(rank, ranks.table(), reader);
     rank.publish_weights();
   });
   ranks.set_changing(nullptr);

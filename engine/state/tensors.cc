@@ -177,6 +177,40 @@ void collect_weight(const Ranks& ranks, const nn::Parameter& p, float* out) {
          [&](const Rank& rank, const mesh::ElementRun& run, float* to) { read_weights(rank, p, run, to); });
 }
 
+namespace {
+
+void require_not_negative(const nn::Parameter& p, const float* data) {
+  for (int64_t i = 0; i < p.size; ++i)
+    if (data[i] < 0)
+      fail(Code::kInvalidArgument,
+           "moment 2 of \"{}\" has {:g} at element {}: it is a mean of squares, and optimizer \"adamw8\" "
+           "keeps "
+           "no sign of it; give numbers of at least 0",
+           p.name, data[i], i);
+}
+
+/// Writes all of a rank's elements of a parameter at once, because each write encodes the records that it
+/// changes anew.
+void write_parts(const Rank& rank, const nn::Parameter& p, const StateArray& state, const float* data) {
+  const std::vector<mesh::ElementRun> runs = rank.layout().state_of(p, rank.number());
+  if (!is_state_block(state.type)) {
+    for (const mesh::ElementRun& run : runs)
+      write_values(rank.link(), state.from(run.at), data + run.begin, run.size());
+    return;
+  }
+  if (runs.empty()) return;
+  int64_t begin = runs.front().at, end = begin;
+  for (const mesh::ElementRun& run : runs)
+    begin = std::min(begin, run.at), end = std::max(end, run.at + run.size());
+  std::vector<float> values(static_cast<size_t>(end - begin));
+  read_values(rank.link(), values.data(), state.from(begin), end - begin);
+  for (const mesh::ElementRun& run : runs)
+    std::copy_n(data + run.begin, run.size(), values.begin() + (run.at - begin));
+  write_values(rank.link(), state.from(begin), values.data(), end - begin);
+}
+
+}  // namespace
+
 /// Every rank that has a part of the tensor copies that part.
 void Tensors::scatter(TensorKind kind, const nn::Parameter& p, const float* data) {
   progress_.require_trained_weights();
@@ -196,11 +230,12 @@ void Tensors::scatter(TensorKind kind, const nn::Parameter& p, const float* data
     fail(Code::kFailedPrecondition,
          "parameter \"{}\" is used by engines created on this one (hws_engine_create_on): destroy them first",
          p.name);
+  if (kind >= TensorKind::kFirstState && kept_states(ranks_, p)[state_of_kind(kind)] == DType::kU8Block)
+    require_not_negative(p, data);
   progress_.weights_changed = true;
   ranks_.on_each([&](Rank& rank, int32_t) {
     rank.executor().drop_fetched();  // the update fetches what is written now
-    for (const mesh::ElementRun& run : rank.layout().state_of(p, rank.number()))
-      write_values(rank.link(), state_of(rank, kind, p.group).from(run.at), data + run.begin, run.size());
+    write_parts(rank, p, state_of(rank, kind, p.group), data);
     if (kind == TensorKind::kWeight) rank.publish_weights();
   });
 }
@@ -261,6 +296,11 @@ TensorLocation Tensors::location(TensorKind kind, std::string_view name) const {
          "tensor \"{}\" is sharded over {} ranks (/zero/stage), so it has no view; copy it with "
          "hws_tensor_get",
          name, ranks_.first().layout().group(p.group).parts);
+  if (kind >= TensorKind::kFirstState && is_state_block(*kept_states(ranks_, p)[state_of_kind(kind)]))
+    fail(Code::kUnimplemented,
+         "{} of \"{}\" is kept in 8 bits (/optimizer/kind adamw8), so it has no view; copy it with "
+         "hws_tensor_get",
+         tensor_kind_name(kind), p.name);
   const parallel::GroupLayout& group = ranks_.first().layout().group(p.group);
   if (!group.here || group.copy)
     fail(Code::kUnimplemented,

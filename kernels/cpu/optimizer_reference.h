@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "kernels/cpu/reference_number.h"
+#include "kernels/cpu/state_records_reference.h"
 #include "kernels/include/muon.h"
 
 namespace hawser::kernels {
@@ -24,6 +25,23 @@ void adamw_reference(const Args& a, const OptimizerScalars& s, T& w, T& m, T& v,
   const T step = (m / static_cast<double>(s.bias_correction1)) /
                  (std::sqrt(v / static_cast<double>(s.bias_correction2)) + static_cast<double>(a.eps));
   w = w - learning_rate(a, s) * static_cast<double>(a.weight_decay) * w - learning_rate(a, s) * step;
+}
+
+/// One record of 64 elements of which the first has number `element`: decode, AdamW, encode.
+inline void adamw8_reference(const AdamW8& a, const OptimizerScalars& s, int64_t element, double* w,
+                             uint8_t* m_record, uint8_t* v_record, const double* grad) {
+  std::vector<double> m = state_numbers(DType::kS8Block, m_record);
+  std::vector<double> v = state_numbers(DType::kU8Block, v_record);
+  for (size_t i = 0; i < m.size(); ++i) {
+    const SettingsRun* run = a.runs;
+    while (run->end <= element + static_cast<int64_t>(i)) ++run;
+    AdamW one;
+    one.beta1 = a.beta1, one.beta2 = a.beta2, one.eps = a.eps;
+    one.weight_decay = run->weight_decay, one.rate = run->rate;
+    adamw_reference(one, s, w[i], m[i], v[i], grad[i]);
+  }
+  std::ranges::copy(state_record(DType::kS8Block, m), m_record);
+  std::ranges::copy(state_record(DType::kU8Block, v), v_record);
 }
 
 template <class Args, class T>

@@ -34,9 +34,15 @@ const KernelTable& cuda_kernels() {
   static constexpr KernelTable kTable = with_sizes({
       .name = "cuda",
 #define HWS_ENTRY(name, Args) .name = InContext<name>::run,
-      HWS_EACH_KERNEL(HWS_ENTRY)
+      HWS_EACH_SHARED_LEVEL_KERNEL(HWS_ENTRY)
 #undef HWS_ENTRY
-          .prepare_matmul = InContext<prepare_matmul>::run,
+#define HWS_ENTRY(name, Args) .name = nullptr,
+          HWS_EACH_CPU_KERNEL(HWS_ENTRY)
+#undef HWS_ENTRY
+#define HWS_ENTRY(name, Args) .name = InContext<name>::run,
+              HWS_EACH_BASELINE_KERNEL(HWS_ENTRY)
+#undef HWS_ENTRY
+                  .prepare_matmul = InContext<prepare_matmul>::run,
       .prepare_attention_forward = InContext<prepare_attention_forward>::run,
       .prepare_attention_backward = InContext<prepare_attention_backward>::run,
       .matmul_workspace_bytes = nullptr,

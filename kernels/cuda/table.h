@@ -8,7 +8,7 @@
 namespace hawser::kernels::cuda {
 
 #define HWS_DECLARE(name, Args) void name(const Args& args, Stream& stream);
-HWS_EACH_KERNEL(HWS_DECLARE)
+HWS_EACH_SHARED_KERNEL(HWS_DECLARE)
 #undef HWS_DECLARE
 
 void prepare_matmul(const Matmul& args, Stream& stream);

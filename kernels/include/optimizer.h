@@ -33,6 +33,29 @@ struct AdamW {
   float rate = 1.0f;  ///< factor on scalars->lr
 };
 
+/// Settings of elements up to `end`, from the end of the previous run on.
+struct SettingsRun {
+  int64_t end = 0;
+  float weight_decay = 0.0f, rate = 1.0f;
+};
+
+/// AdamW with both moments in records (state_records.h): they are decoded, updated as by AdamW, used for the
+/// step as they are in f32, and encoded again. weight: f32 [n] master, updated. copy: [n] of copy_type,
+/// rounded, or null. m, v: the records of n numbers, kS8Block and kU8Block. n: a multiple of 64. runs:
+/// settings of all elements, where the first has number `first`; they may change within a record.
+struct AdamW8 {
+  float* weight = nullptr;
+  void* copy = nullptr;
+  void* m = nullptr;
+  void* v = nullptr;
+  const float* grad = nullptr;
+  const OptimizerScalars* scalars = nullptr;
+  const SettingsRun* runs = nullptr;
+  int64_t first = 0, n = 0;
+  float beta1 = 0.9f, beta2 = 0.999f, eps = 1e-8f;
+  DType copy_type = DType::kBf16;
+};
+
 /// SGD with momentum, as in PyTorch: g = grad * grad_scale + weight_decay * w; buf = momentum * buf + g; w -=
 /// lr * (nesterov ? g + momentum * buf : buf). buf: f32 [n], null if momentum is 0.
 struct Sgd {

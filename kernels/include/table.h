@@ -31,10 +31,21 @@ namespace hawser::kernels {
 // Every computing kernel: its name and its arguments. All lists of kernels are generated from this one: the
 // table, each backend's declarations and entries, visitors of the table, costs, and the check that op cases
 // are complete.
-#define HWS_EACH_KERNEL(KERNEL) HWS_EACH_LEVEL_KERNEL(KERNEL) HWS_EACH_BASELINE_KERNEL(KERNEL)
+#define HWS_EACH_KERNEL(KERNEL) \
+  HWS_EACH_LEVEL_KERNEL(KERNEL) \
+  HWS_EACH_BASELINE_KERNEL(KERNEL)
+// Kernels that GPUs have as well.
+#define HWS_EACH_SHARED_KERNEL(KERNEL) \
+  HWS_EACH_SHARED_LEVEL_KERNEL(KERNEL) \
+  HWS_EACH_BASELINE_KERNEL(KERNEL)
+// Kernels that only the CPU has; null in other tables.
+#define HWS_EACH_CPU_KERNEL(KERNEL) KERNEL(adamw8, AdamW8)
 
 // Kernels that profit from the vectors of a CPU level.
-#define HWS_EACH_LEVEL_KERNEL(KERNEL)                        \
+#define HWS_EACH_LEVEL_KERNEL(KERNEL)  \
+  HWS_EACH_SHARED_LEVEL_KERNEL(KERNEL) \
+  HWS_EACH_CPU_KERNEL(KERNEL)
+#define HWS_EACH_SHARED_LEVEL_KERNEL(KERNEL)                 \
   KERNEL(matmul, Matmul)                                     \
   KERNEL(embedding_forward, EmbeddingForward)                \
   KERNEL(embedding_backward, EmbeddingBackward)              \

@@ -96,7 +96,8 @@ TEST(Rows, NamesOfEnumsHaveTheirMeaning) {
   EXPECT_EQ(numbers("/objective/kind",
                     {"cross_entropy", "dpo", "ipo", "hinge", "dpo_sft", "simpo", "orpo", "reward"}),
             after(ObjectiveKind::kReward));
-  EXPECT_EQ(numbers("/optimizer/kind", {"adamw", "sgd", "lion", "muon"}), after(OptimizerKind::kMuon));
+  EXPECT_EQ(numbers("/optimizer/kind", {"adamw", "sgd", "lion", "muon", "adamw8"}),
+            after(OptimizerKind::kAdamW8));
   EXPECT_EQ(numbers("/optimizer/muon_scale", {"match_adamw", "spectral"}),
             after(optim::MuonScale::kSpectral));
   EXPECT_EQ(numbers("/schedule/kind", {"constant", "linear", "cosine", "wsd", "inverse_sqrt"}),

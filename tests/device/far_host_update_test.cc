@@ -202,7 +202,7 @@ TEST(FarHostUpdate, IsProvenForRandomConfigs) {
   const std::vector<uint64_t> seeds = random_seeds(16);
   for (const uint64_t seed : seeds) {
     nlohmann::json config = nlohmann::json::parse(random_config(seed));
-    replace_muon(&config);
+    replace_optimizers(&config, {"muon", "adamw8"});
     config["device"] = "cuda", config["comm"]["device_transport"] = "host";
     config["offload"] = {{"optimizer", "host"}, {"prefetch", 1 + seed % 3}};
     if (seed % 2 == 0) config["offload"]["parameters"] = "host";

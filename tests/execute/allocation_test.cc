@@ -49,18 +49,18 @@ TEST(Allocation, StepsOverABaseInNf4AllocateNothing) {
   EXPECT_EQ(g_allocations - before, 0);
 }
 
-TEST(Allocation, StepsOfMuonAllocateNothing) {
+TEST(Allocation, StepsOfOtherOptimizersAllocateNothing) {
   const testing::ScratchFolder folder;
   const std::string tokens = testing::write_tokens(folder, 20000);
   std::atomic<bool> cancel{false};
-  for (const char* precision : {"fp32", "bf16"}) {
+  for (const auto& [kind, precision] : {std::pair{"muon", "fp32"}, {"muon", "bf16"}, {"adamw8", "bf16"}}) {
     config::ConfigTree config = testing::small_config(tokens, precision, 2);
-    config.set("/optimizer/kind", "muon");
+    config.set("/optimizer/kind", kind);
     const auto trainer = train::Trainer::create(config, false, &cancel);
     trainer->train_step();
     const long before = g_allocations;
     for (int i = 0; i < 20; ++i) trainer->train_step();
-    EXPECT_EQ(g_allocations - before, 0) << precision;
+    EXPECT_EQ(g_allocations - before, 0) << kind << " " << precision;
   }
 }
 

@@ -52,7 +52,7 @@ const Values& averages(const StepRecord& record) { return record.states[plan::kA
 TEST(Average, IsTheFormulaOfTheWeightsThatItsOptimizerMakes) {
   const float beta = 0.75f, rest = 0.25f;
   for (const char* precision : {"fp32", "bf16", "fp16"})
-    for (const char* kind : {"adamw", "sgd", "lion", "muon"})
+    for (const char* kind : {"adamw", "sgd", "lion", "muon", "adamw8"})
       for (const Layout& layout : {Layout{}, ranks(1, 4, 3), ranks(2, 2, 1)}) {
         SCOPED_TRACE(std::string(precision) + " " + kind + " " + layout.name());
         LayoutRun run(problem_of(precision, kind, 0.75), layout);

@@ -53,9 +53,10 @@ std::vector<Cell> all_cells(int64_t most_ranks) {
       for (const int64_t accumulation : {1, 2, 3})
         for (const Layout& layout : layouts_of(replicate, world / replicate, accumulation))
           for (const char* precision : {"fp32", "bf16", "bf16_pure", "fp16", "fp8"})
-            for (const std::string optimizer : {"adamw", "sgd", "muon"})
+            for (const std::string optimizer : {"adamw", "sgd", "muon", "adamw8"})
               for (const bool tied : {true, false}) {
-                if (optimizer == "muon" && std::string(precision) == "bf16_pure") continue;
+                const bool f32 = optimizer == "muon" || optimizer == "adamw8";
+                if (f32 && std::string(precision) == "bf16_pure") continue;
                 Cell cell;
                 cell.problem.precision = precision, cell.problem.optimizer = optimizer,
                 cell.problem.tied = tied;

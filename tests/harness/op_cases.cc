@@ -102,6 +102,7 @@ const std::vector<OpCase>& op_cases() {
     add_vector_cases(cases);
     add_optimizer_bf16_cases(cases);
     add_muon_cases(cases);
+    add_adamw8_cases(cases);
     add_router_cases(cases);
     add_expert_cases(cases);
     add_latent_cases(cases);

@@ -115,6 +115,7 @@ void add_stream_cases(std::vector<OpCase>& cases);
 void add_vector_cases(std::vector<OpCase>& cases);
 void add_optimizer_bf16_cases(std::vector<OpCase>& cases);
 void add_muon_cases(std::vector<OpCase>& cases);
+void add_adamw8_cases(std::vector<OpCase>& cases);
 void add_router_cases(std::vector<OpCase>& cases);
 void add_expert_cases(std::vector<OpCase>& cases);
 void add_latent_cases(std::vector<OpCase>& cases);

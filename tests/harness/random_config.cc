@@ -15,6 +15,7 @@
 #include "engine/base/philox.h"
 #include "engine/config/config_tree.h"
 #include "engine/nn/model.h"
+#include "engine/optim/update.h"
 #include "tests/harness/schedules.h"
 
 namespace hawser::testing {
@@ -163,7 +164,7 @@ Json adapter(Draw* d) {
 }
 
 Json optimizer(Draw* d) {
-  Json o = {{"kind", d->one_of({"adamw", "sgd", "lion", "muon"})},
+  Json o = {{"kind", d->one_of({"adamw", "sgd", "lion", "muon", "adamw8"})},
             {"learning_rate", 0.01},
             {"clip_norm", d->one_of({0, 0.5})}};
   if (d->once_in(3)) o["weight_decay"] = 0.3;
@@ -180,7 +181,7 @@ Json optimizer(Draw* d) {
     for (int64_t i = d->from(1, 3); i > 0; --i) {
       Json rule = {{"of", d->one_of({"*norm*", "*.bias", "embedding.*", "blocks.1.*", "*.mlp.*",
                                      "*.adapter_a.*", "blocks.?.attention.o.weight", "*"})}};
-      if (d->once_in(2)) rule["kind"] = d->one_of({"adamw", "sgd", "lion", "muon"});
+      if (d->once_in(2)) rule["kind"] = d->one_of({"adamw", "sgd", "lion", "muon", "adamw8"});
       if (d->once_in(2)) rule["rate"] = 0.3;
       if (d->once_in(3)) rule["decay"] = 0.2;
       o["rules"].push_back(rule);
@@ -334,10 +335,11 @@ bool is_wanted(uint64_t seed) {
 
 }  // namespace
 
-void replace_muon(nlohmann::json* config) {
+void replace_optimizers(nlohmann::json* config, std::initializer_list<std::string_view> kinds) {
   nlohmann::json& optimizer = (*config)["optimizer"];
-  const auto replace = [](nlohmann::json* part) {
-    if (part->value("kind", "") == "muon") (*part)["kind"] = "adamw";
+  const auto replace = [&](nlohmann::json* part) {
+    const std::string kind = part->value("kind", "");
+    if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) (*part)["kind"] = "adamw";
   };
   replace(&optimizer);
   for (const char* const field : {"muon_momentum", "muon_scale"}) optimizer.erase(field);

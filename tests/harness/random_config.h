@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hawser::testing {
@@ -14,8 +16,9 @@ namespace hawser::testing {
 /// in milliseconds; a few are larger.
 std::string random_config(uint64_t seed);
 
-/// Replaces muon by adamw in the config's optimizer and its rules: GPUs and /offload/optimizer refuse it.
-void replace_muon(nlohmann::json* config);
+/// Replaces these kinds by adamw in the config's optimizer and its rules: GPUs refuse muon and adamw8, and
+/// /offload/optimizer refuses muon.
+void replace_optimizers(nlohmann::json* config, std::initializer_list<std::string_view> kinds);
 
 /// Returns consecutive seeds and prints them: HAWSER_CONFIGS of them, or else `configs`, from HAWSER_SEED on,
 /// or else from a number that follows from the day. HAWSER_WITH="offload,quantized" leaves out the seeds

@@ -26,8 +26,9 @@ struct Sentences {
 
 }  // namespace
 
-double learned_loss(const Layout& layout) {
+double learned_loss(const Layout& layout, const std::string& optimizer) {
   Problem p;
+  p.optimizer = optimizer;
   p.dropout = 0, p.micro_batch = 4;
   LayoutRun run(p, layout);
   double loss = 0;

@@ -6,6 +6,6 @@
 namespace hawser::testing {
 
 /// Trains a small model on it. Returns the mean loss of the last 50 of 400 steps.
-double learned_loss(const Layout& layout);
+double learned_loss(const Layout& layout, const std::string& optimizer = "adamw");
 
 }  // namespace hawser::testing

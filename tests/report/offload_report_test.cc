@@ -28,6 +28,11 @@ class Value {
  public:
   static int64_t of(std::string text) {
     text = std::regex_replace(text, std::regex(" bytes that blocks [0-9]+ to [0-9]+"), "");
+    const std::regex fraction("([0-9]+\\.[0-9]+) bytes for each of ([0-9]+)");  // state in 8 bits
+    for (std::smatch m; std::regex_search(text, m, fraction);) {
+      const double product = std::stod(m[1]) * std::stod(m[2]);  // exact: the fractions are eighths
+      text = m.prefix().str() + std::to_string(static_cast<int64_t>(product)) + m.suffix().str();
+    }
     text = std::regex_replace(text, std::regex(" bytes for each of "), "*");
     text = std::regex_replace(text, std::regex("·"), "*");
     text = std::regex_replace(text, std::regex("fp32|bf16"), "");
@@ -88,6 +93,7 @@ TEST(OffloadFormulas, AreEvaluated) {
   EXPECT_EQ(evaluate("12 bytes for each of 10 parameters with a master + 8 bytes for each of 3 parameters in "
                      "fp32 + 40 of alignment, out and back"),
             (Bytes{184, 184}));
+  EXPECT_EQ(evaluate("2.125 bytes for each of 64 parameters in fp32, out and back"), (Bytes{136, 136}));
   EXPECT_EQ(evaluate("7 bytes of trained blocks out; 2 micro-batches · (5 + 2·3) + 7 back"), (Bytes{7, 29}));
   EXPECT_EQ(
       evaluate("3 micro-batches · (10 bytes that blocks 1 to 4 save + 2 of their inputs), out and back"),
@@ -143,7 +149,7 @@ TEST(OffloadFormulas, GiveTheBytesOfThePlan) {
   const std::vector<uint64_t> seeds = random_seeds(200);
   for (const uint64_t seed : seeds) {
     Json config = Json::parse(random_config(seed));
-    replace_muon(&config);
+    replace_optimizers(&config, {"muon"});
     config["offload"] = {{"folder", "."},
                          {"activations", "disk"},
                          {"optimizer", "disk"},
