@@ -92,7 +92,7 @@ case "$suite" in
                 -DHAWSER_TEXT=ON "-DHAWSER_FUZZ_SECONDS=$([ "$full" ] && echo 300 || echo 15)")
     ;;
   arm)
-    build=build-arm packages+=("${arm64_packages[@]}") targets=(--target hawser arm_tests) select=(-L '^arm$')
+    build=build-arm packages+=("${arm64_packages[@]}") targets=(--target arm_tests) select=(-L '^arm$')
     configure+=("${plain[@]}" --toolchain packaging/aarch64.cmake -DHAWSER_TEXT=OFF -DHAWSER_CUDA=OFF)
     ;;
 esac
