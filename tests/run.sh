@@ -13,7 +13,7 @@
 #   --tsan   ThreadSanitizer, with clang, in build-tsan/, tests labelled threads
 #   --fuzz   the fuzzers (tests/fuzz), with clang and both sanitizers of --asan, in build-fuzz/, 15 seconds each
 #   --arm    cross-compiles the library for 64-bit Arm in build-arm/ (packaging/aarch64.cmake), and runs the tests labelled
-#            arm under qemu-user: kernels, reference cases, a sample of layouts, the C API. .ci/run does not run it
+#            arm under qemu-user: kernels, reference cases on one rank and in layouts, the C API. .ci/run does not run it
 #
 # With --full, --asan and --tsan run all cases, and --fuzz runs five minutes each.
 #
