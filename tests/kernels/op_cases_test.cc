@@ -28,8 +28,8 @@ const RealOperands& reference_of(const OpCase& c) {
   return result->second;
 }
 
-/// Returns the rows of an op. HAWSER_CASES_PER_OP in the environment is the most to take, evenly spaced, because
-/// an emulated processor takes too long for all of them.
+/// Returns the rows of an op. HAWSER_CASES_PER_OP in the environment is the most to take, evenly spaced,
+/// because an emulated processor takes too long for all of them.
 std::vector<const OpCase*> rows_of(const std::string& op) {
   const std::vector<const OpCase*> all = cases_of(op);
   const char* const text = std::getenv("HAWSER_CASES_PER_OP");
