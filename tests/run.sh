@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds Hawser and runs its tests, from nothing on Debian bookworm (as root or with sudo).
 #
-#   bash tests/run.sh [--all | --rest | --full | --asan | --tsan | --fuzz] [-- CTEST_ARGUMENT...]
+#   bash tests/run.sh [--all | --rest | --full | --asan | --tsan | --fuzz | --arm] [-- CTEST_ARGUMENT...]
 #
 #   (none)   the core: builds the library and the command in build/, and runs the tests labelled core: reference cases,
 #            layouts of every strategy against one rank, resume, the C API, bad input, the command
@@ -12,6 +12,8 @@
 #   --asan   AddressSanitizer and UndefinedBehaviorSanitizer, with clang, in build-asan/, tests labelled quick
 #   --tsan   ThreadSanitizer, with clang, in build-tsan/, tests labelled threads
 #   --fuzz   the fuzzers (tests/fuzz), with clang and both sanitizers of --asan, in build-fuzz/, 15 seconds each
+#   --arm    cross-compiles the library for 64-bit Arm in build-arm/ (packaging/aarch64.cmake), and runs the tests labelled
+#            arm under qemu-user: kernels, reference cases on one rank and in layouts, the C API. .ci/run does not run it
 #
 # With --full, --asan and --tsan run all cases, and --fuzz runs five minutes each.
 #
@@ -35,7 +37,7 @@ source packaging/install_packages.sh
 suite=core full= rest=
 while [ $# -gt 0 ]; do
   case "$1" in
-    --all | --asan | --tsan | --fuzz) suite=${1#--} ;;
+    --all | --asan | --tsan | --fuzz | --arm) suite=${1#--} ;;
     --rest) suite=all rest=yes ;;
     --full) full=yes ;;
     --) shift; break ;;
@@ -88,6 +90,10 @@ case "$suite" in
     build=build-fuzz packages+=("${sanitizers[@]}" "${crates[@]}") targets=(--target fuzzers) select=(-L fuzz)
     configure+=("${clang[@]}" -DHAWSER_SANITIZE=fuzzer-no-link+address+undefined -DHAWSER_CPU_LEVELS=generic
                 -DHAWSER_TEXT=ON "-DHAWSER_FUZZ_SECONDS=$([ "$full" ] && echo 300 || echo 15)")
+    ;;
+  arm)
+    build=build-arm packages+=("${arm64_packages[@]}") targets=(--target arm_tests) select=(-L '^arm$')
+    configure+=("${plain[@]}" --toolchain packaging/aarch64.cmake -DHAWSER_TEXT=OFF -DHAWSER_CUDA=OFF)
     ;;
 esac
 [ -z "$full" ] || parts=1 leave_out=

@@ -1,6 +1,7 @@
 #include "engine/assembly/engine_plans.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "engine/assembly/agreement_bytes.h"
 #include "engine/assembly/countable.h"
@@ -175,9 +176,16 @@ nn::LookupGradient::Sizes lookup_gradient_sizes(const nn::Model& model, const co
 
 const kernels::KernelTable& choose_kernels(const config::ResolvedConfig& config) {
   if (config.cpu.max_isa.empty()) return kernels::cpu_kernels(kernels::best_cpu_level());
-  const int32_t level = kernels::cpu_level_from_name(config.cpu.max_isa);
-  if (level < 0) fail(Code::kConfigInvalid, "/cpu/max_isa \"{}\" is not a CPU level", config.cpu.max_isa);
-  return kernels::cpu_kernels(std::min(static_cast<kernels::CpuLevel>(level), kernels::best_cpu_level()));
+  const int32_t number = kernels::cpu_level_from_name(config.cpu.max_isa);
+  if (number < 0) fail(Code::kConfigInvalid, "/cpu/max_isa \"{}\" is not a CPU level", config.cpu.max_isa);
+  const auto level = static_cast<kernels::CpuLevel>(number);
+  const std::string_view architecture = kernels::cpu_level_architecture(level);
+  if (!architecture.empty() && architecture != kernels::cpu_architecture()) {
+    fail(Code::kConfigInvalid,
+         "/cpu/max_isa: \"{}\" is for {} processors, but this machine is {}; use {}, or leave it out",
+         config.cpu.max_isa, architecture, kernels::cpu_architecture(), kernels::cpu_level_names());
+  }
+  return kernels::cpu_kernels(std::min(level, kernels::best_cpu_level()));
 }
 
 int32_t choose_threads(const config::ResolvedConfig& config, int32_t ranks) {

@@ -9,7 +9,9 @@ namespace hawser {
 struct OpenedModule {
   void* entry = nullptr;  ///< its one function; null if the library could not be opened or lacks it
   std::string path;       ///< the path that was tried
-  std::string reason;     ///< why it could not be opened, in the loader's words; "" if it is open
+  /// Why it could not be opened: the loader's words, or the two architectures if it is for another one. "" if
+  /// it is open.
+  std::string reason;
 };
 
 /// Opens `library` in `folder` or, if that is "", in hawser-0/ next to the library or program that contains

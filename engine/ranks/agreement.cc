@@ -84,7 +84,10 @@ kernels::CpuLevel agree_on_start(comm::RankComm* rank, const Start& start) {
   std::vector<int64_t> levels(conflicts.size());
   const comm::GatherPiece piece{levels.data(), &level, 1};
   world->wait(world->all_gather({&piece, 1}, DType::kI64));
-  return static_cast<kernels::CpuLevel>(*std::min_element(levels.begin(), levels.end()));
+  kernels::CpuLevel common = start.level;
+  for (const int64_t other : levels)
+    common = kernels::common_cpu_level(common, static_cast<kernels::CpuLevel>(other));
+  return common;
 }
 
 void agree_on_plans(comm::RankComm* rank, const PlanDigest& digest) {

@@ -23,9 +23,9 @@ struct Start {
 
 /// Compares the starts of all ranks. If their configs differ, every rank throws the same kConfigInvalid,
 /// which names the first field that differs, the ranks and their values. If "auto" found different devices,
-/// every rank throws too: otherwise a GPU could be left idle without notice. Returns the lowest CPU kernel
-/// level of all ranks, since levels differ in the last bits of results. Collective; creates a group of the
-/// whole world.
+/// every rank throws too: otherwise a GPU could be left idle without notice. Returns the highest CPU level
+/// that all ranks have (the generic one if some are x86-64 and some Arm), since levels differ in the last
+/// bits of results. Collective; creates a group of the whole world.
 kernels::CpuLevel agree_on_start(comm::RankComm* rank, const Start& start);
 
 /// Compares the plans of all ranks. If a rank's plans differ from those of rank 0, every rank throws the same

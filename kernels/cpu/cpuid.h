@@ -5,6 +5,9 @@
 
 namespace hawser::kernels {
 
+/// The name of the architecture that this file was chosen for, as in cpu_level_architecture().
+extern const char* const kArchitecture;
+
 /// The highest level that the processor and the operating system support, built or not.
 CpuLevel detect_cpu_level();
 

@@ -3,6 +3,8 @@
 
 namespace hawser::kernels {
 
+const char* const kArchitecture = "another architecture";
+
 CpuLevel detect_cpu_level() { return CpuLevel::kGeneric; }
 
 void read_cpu_name(char (&name)[64]) {

@@ -32,6 +32,8 @@ constexpr uint32_t bit(int i) { return 1u << i; }
 
 }  // namespace
 
+const char* const kArchitecture = "x86-64";
+
 CpuLevel detect_cpu_level() {
   const Leaf basic = cpuid(1), extended = cpuid(0x80000001u);
   // SSE3, SSSE3, CMPXCHG16B, SSE4.1, SSE4.2, POPCNT; LAHF

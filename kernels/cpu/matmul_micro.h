@@ -129,9 +129,10 @@ void micro_kernel(int64_t words, const float* a, const float* b, const TileOutpu
       vf bv[kTileVectors];
 #pragma GCC unroll 4
       for (int v = 0; v < kTileVectors; ++v) bv[v] = vload(b + v * kLanes);
+      const TileRowValues<kRows> values(a);
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
-        const vf av = vset(a[r]);
+        const vf av = values[r];
 #pragma GCC unroll 4
         for (int v = 0; v < kTileVectors; ++v) sum[r][v] = Words::multiply_add(av, bv[v], sum[r][v]);
       }

@@ -115,7 +115,7 @@ struct Suited {
 };
 
 struct KernelTable {
-  const char* name;  ///< "generic", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4+bf16"
+  const char* name;  ///< a name of levels.h, such as "x86-64-v3"
 
 #define HWS_MEMBER(name, Args) void (*name)(const Args&, Stream&);
   HWS_EACH_KERNEL(HWS_MEMBER)

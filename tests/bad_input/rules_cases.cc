@@ -25,6 +25,8 @@ std::vector<Case> ranges() {
       bad(R"({"train": {"steps": 0}})", {"/train/steps", "minimum 1"}),
       bad(R"({"cpu": {"threads": 5000}})", {"/cpu/threads", "5000", "4096"}),
       bad(R"({"cpu": {"max_isa": "avx2"}})", {"/cpu/max_isa", "\"avx2\" is not one of", "x86-64-v3"}),
+      bad(R"({"cpu": {"max_isa": "armv8-a"}})", {"/cpu/max_isa", "\"armv8-a\" is for aarch64 processors",
+                                                 "x86-64; use \"generic\"", "leave it out"}),
       bad(R"({"cuda": {"algorithm_cache": "a"}})",
           {"/cuda/algorithm_cache", "no effect: device is \"cpu\"", "\"cuda\""}),
       bad(R"({"cuda": {"graphs": false}})", {"/cuda/graphs", "no effect: device is \"cpu\"", "\"cuda\""}),

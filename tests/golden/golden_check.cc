@@ -269,12 +269,13 @@ std::vector<std::string> levels_of(const std::string& max_isa) {
   hws_buffer* text = nullptr;
   check(hws_library_info(&text), "hws_library_info");
   const std::string best = nlohmann::json::parse(take_text(text)).at("cpu_level").get<std::string>();
-  std::vector<std::string> levels;
-  for (const char* level : {"generic", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4+bf16"}) {
-    levels.push_back(level);
-    if (best == level) return levels;
+  const std::vector<std::string> architectures[] = {
+      {"generic", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4+bf16"}, {"generic", "armv8-a"}};
+  for (const std::vector<std::string>& levels : architectures) {
+    const auto found = std::find(levels.begin(), levels.end(), best);
+    if (found != levels.end()) return {levels.begin(), found + 1};
   }
-  return {best};  // the processor has only one level
+  return {best};
 }
 
 int usage(const std::string& problem) {

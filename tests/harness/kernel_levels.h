@@ -15,7 +15,8 @@ namespace hawser::testing {
 /// Returns the tables in ascending order, each once.
 inline std::vector<const kernels::KernelTable*> kernel_tables() {
   std::vector<const kernels::KernelTable*> tables;
-  for (int32_t i = 0; i <= static_cast<int32_t>(kernels::best_cpu_level()); ++i) {
+  for (int32_t i = 0; i < kernels::kCpuLevels; ++i) {
+    if (!kernels::has_cpu_level(static_cast<kernels::CpuLevel>(i))) continue;
     const kernels::KernelTable* table = &kernels::cpu_kernels(static_cast<kernels::CpuLevel>(i));
     if (tables.empty() || tables.back() != table) tables.push_back(table);
   }

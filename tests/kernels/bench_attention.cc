@@ -132,7 +132,8 @@ class Problem {
 };
 
 const KernelTable* level_named(const std::string& name) {
-  for (int level = 0; level <= static_cast<int>(kernels::best_cpu_level()); ++level) {
+  for (int32_t level = 0; level < kernels::kCpuLevels; ++level) {
+    if (!kernels::has_cpu_level(static_cast<kernels::CpuLevel>(level))) continue;
     const KernelTable& table = kernels::cpu_kernels(static_cast<kernels::CpuLevel>(level));
     if (name == table.name || "x86-64-" + name == table.name) return &table;
   }

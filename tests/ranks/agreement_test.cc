@@ -83,5 +83,14 @@ TEST(Agreement, TakesTheLowestLevelOfKernelsWhoeverHasIt) {
     });
 }
 
+TEST(Agreement, TakesTheGenericLevelIfProcessorsAreOfTwoArchitectures) {
+  const std::vector<CpuLevel> levels{CpuLevel::kV4, CpuLevel::kNeon, CpuLevel::kV3};
+  for (size_t turn = 0; turn < levels.size(); ++turn)
+    spawn_ranks(static_cast<int32_t>(levels.size()), [&](comm::RankComm& rank) {
+      const size_t mine = (static_cast<size_t>(rank.rank()) + turn) % levels.size();
+      EXPECT_EQ(train::agree_on_start(&rank, start_of("{}", levels[mine])), CpuLevel::kGeneric);
+    });
+}
+
 }  // namespace agreement_test
 }  // namespace hawser::testing

@@ -1,5 +1,5 @@
-// cpu_pause: a hint to the processor that the thread is in a spin loop. The build chooses pause_x86.cc or
-// pause_generic.cc.
+// cpu_pause: a hint to the processor that the thread is in a spin loop. The build chooses pause_x86.cc,
+// pause_arm.cc or pause_generic.cc.
 #pragma once
 
 namespace hawser::device {

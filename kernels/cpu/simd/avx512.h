@@ -209,3 +209,4 @@ HWS_INLINE void vtranspose(vf rows[16]) {
 }  // namespace hawser::kernels::HWS_LEVEL
 
 #include "kernels/cpu/simd/math.h"
+#include "kernels/cpu/simd/row_values.h"

@@ -170,6 +170,7 @@ HWS_INLINE void vtranspose(vf rows[4]) { _MM_TRANSPOSE4_PS(rows[0], rows[1], row
 #include "kernels/cpu/simd/exponent.h"
 #include "kernels/cpu/simd/math.h"
 #include "kernels/cpu/simd/plain_stream.h"
+#include "kernels/cpu/simd/row_values.h"
 
 #define HWS_MATMUL_BF16_WORDS "kernels/cpu/matmul_words_bf16.h"
 #define HWS_ATTENTION_BF16_WORDS "kernels/cpu/attention_words_bf16.h"

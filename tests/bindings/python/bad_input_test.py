@@ -209,6 +209,15 @@ def test_a_missing_library(package):
     assert "libhawser.so.0 cannot be loaded" in load_with(package) and "pip install" in load_with(package)
 
 
+def test_a_library_for_another_processor(package):
+    header = bytearray(pathlib.Path("/proc/self/exe").read_bytes()[:64])
+    own, other = ("x86-64", "aarch64") if header[18] == 62 else ("aarch64", "x86-64")
+    header[18] = 183 if own == "x86-64" else 62
+    (package / "hawser" / "libhawser.so.0").write_bytes(header)
+    said = load_with(package)
+    assert f"libhawser.so.0 is for {other} processors, but this Python is {own}" in said, said
+
+
 def test_a_library_with_another_abi(package):
     library = fake_library(package, hws_library_abi="unsigned hws_library_abi(void) { return 7; }")
     words = load_with(package)
