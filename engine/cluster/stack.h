@@ -1,6 +1,6 @@
-// Stack: what another trainer does otherwise than Hawser, as terms that change the costs of Hawser's own plan.
-// With it, published runs of other trainers can be held against a prediction. Such a prediction is not one of
-// Hawser's steps, and reports say so.
+// Stack: what another trainer does otherwise than Hawser, as terms that change the costs of Hawser's own
+// plan. With it, published runs of other trainers can be held against a prediction. Such a prediction is not
+// one of Hawser's steps, and reports say so.
 #pragma once
 
 #include <string>
