@@ -97,6 +97,22 @@ void add_cluster(CLI::App* plan, std::string* cluster, double* tokens) {
       ->check(number_from_zero());
 }
 
+void add_published(CLI::App* plan, CLI::Option* config, bool* published, std::string* tables) {
+  CLI::Option* const flag = plan->add_flag_callback(
+      "--published",
+      [=] {
+        *published = true;
+        config->required(false);
+      },
+      "Print published training runs: what is predicted beside what was reported");
+  flag->trigger_on_parse();
+  flag->excludes(config);
+  for (const char* const other : {"--set", "--cluster", "--search"}) flag->excludes(plan->get_option(other));
+  plan->add_option("--tables", *tables, "With --published: a table of runs, or a folder of tables")
+      ->type_name("FILE|DIR")
+      ->needs(flag);
+}
+
 void add_measure(CLI::App* device, std::string* file) {
   device
       ->add_option("--measure", *file,

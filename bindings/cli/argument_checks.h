@@ -40,6 +40,8 @@ void add_adapter(CLI::App* app, bool* lora, bool* qlora, bool* dora);
 void add_cluster(CLI::App* plan, std::string* cluster, double* tokens);
 /// Adds the options of `plan` that search for the fastest layouts.
 void add_search(CLI::App* plan, bool* search, int64_t* ranks, int32_t* top);
+/// Adds the options of `plan` that print published runs, which need no `config`.
+void add_published(CLI::App* plan, CLI::Option* config, bool* published, std::string* tables);
 /// Adds the option of `device` that writes a cluster file.
 void add_measure(CLI::App* device, std::string* file);
 

@@ -83,12 +83,17 @@ int run_schema();
 int run_init(const std::string& preset, const std::string& file);
 /// The devices that a plan is made for, if they are others than this machine's.
 struct ClusterOptions {
-  std::string cluster;  ///< a file, or the name of a cluster in the library; "": this machine
-  double tokens = 0;    ///< of a whole run; 0: none
-  bool search = false;  ///< print the fastest layouts
-  int64_t ranks = 0;    ///< of a search; 0: those of the cluster or of the config
-  int32_t top = 10;     ///< layouts of a search
+  std::string cluster;     ///< a file, or the name of a cluster in the library; "": this machine
+  double tokens = 0;       ///< of a whole run; 0: none
+  bool search = false;     ///< print the fastest layouts
+  int64_t ranks = 0;       ///< of a search; 0: those of the cluster or of the config
+  int32_t top = 10;        ///< layouts of a search
+  bool published = false;  ///< print published runs instead
+  std::string tables;      ///< of published runs: a file or a folder; "": those in the command
 };
+/// Prints published training runs beside their predictions. `path`: a table, or a folder of tables; "": those
+/// in the command.
+int run_published(const std::string& path, bool json);
 int run_plan(const ConfigOptions& options, const ClusterOptions& on, bool json);
 int run_prove(const ConfigOptions& options, int steps, bool json);
 /// For "explain [CONFIG] [/POINTER]": moves a pointer that is the only argument from *config to *pointer. An

@@ -222,15 +222,22 @@ void add_config_commands(CLI::App* app, Action* action) {
       "plan", "Print what a training step does and the memory it needs, without allocating it");
   auto plan_options = std::make_shared<ConfigOptions>();
   auto plan_json = std::make_shared<bool>(false);
-  plan->add_option("config", plan_options->config, "Config file, preset name or model folder")
-      ->type_name("CONFIG")
-      ->required();
+  CLI::Option* plan_config =
+      plan->add_option("config", plan_options->config, "Config file, preset name or model folder")
+          ->type_name("CONFIG")
+          ->required();
   add_sets(plan, &plan_options->sets);
   plan->add_flag("--json", *plan_json, "Print JSON");
   auto on = std::make_shared<hawser::cli::ClusterOptions>();
   hawser::cli::add_cluster(plan, &on->cluster, &on->tokens);
   hawser::cli::add_search(plan, &on->search, &on->ranks, &on->top);
-  plan->callback([=] { *action = [=] { return hawser::cli::run_plan(*plan_options, *on, *plan_json); }; });
+  hawser::cli::add_published(plan, plan_config, &on->published, &on->tables);
+  plan->callback([=] {
+    *action = [=] {
+      return on->published ? hawser::cli::run_published(on->tables, *plan_json)
+                           : hawser::cli::run_plan(*plan_options, *on, *plan_json);
+    };
+  });
 
   CLI::App* prove = app->add_subcommand(
       "prove", "Check on a shrunk model that the config's ranks compute exactly what one rank computes");

@@ -286,9 +286,9 @@ HWS_API hws_status hws_plan_create(const hws_config* config, hws_plan** out);
  * Instead of instructions and slots, the report has "foretold": {"cluster","seconds","tokens_per_second",
  * "mfu","bubble_share","mean_seconds": {"computing","exposed": {group: seconds},"copies","bubble"},"stages":
  * [{"stage","device_bytes","free_bytes","memory","seconds"}],"sent": [{"group","operation","hop","bytes":
- * {level: bytes}}],"run": {"tokens","steps","days","device_hours"},"not_modelled": [...],"bounds"}. Each row
- * of "work" also has the "seconds" of its kernels, without launches, and what they are "bound_by":
- * "arithmetic" or "memory".
+ * {level: bytes}}],"run": {"tokens","steps","days","device_hours"},"not_hawser","not_modelled": [...],
+ * "bounds"}. Each row of "work" also has the "seconds" of its kernels, without launches, and what they are
+ * "bound_by": "arithmetic" or "memory". `not_hawser` is the name of the trainer whose costs the cluster has.
  * `exposed` has the seconds in which a stage waits for data that is on its way; the seconds of a stage add up
  * to those of the step. `sent` lists what one rank of the first stage sends. The workspaces of a GPU's
  * libraries are upper bounds; bytes are exact only for devices of this machine.

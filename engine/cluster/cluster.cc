@@ -24,6 +24,7 @@ double DeviceRates::peak(DType type) const {
 parallel::Topology Cluster::topology() const {
   parallel::Topology topology;
   topology.rings = device.kind == device::Kind::kCuda;
+  topology.ring_sums = !stack.is_hawser();
   for (size_t l = 0; l + 1 < levels.size(); ++l) topology.blocks.push_back(levels[l].ranks);
   return topology;
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/base/dtype.h"
+#include "engine/cluster/stack.h"
 #include "engine/device/device.h"
 #include "engine/parallel/route.h"
 
@@ -76,6 +77,7 @@ struct Cluster {
   DeviceRates device;
   std::vector<NetworkLevel> levels;
   HostRates host;
+  Stack stack;  ///< another trainer, of which a step is predicted
 
   parallel::Topology topology() const;
 };

@@ -30,7 +30,10 @@ class Ascribed {
   /// stage itself takes part in them.
   void add_instruction(size_t i) {
     const Instruction& n = plan_.instructions[i];
-    if (n.is_transfer()) return;
+    if (n.is_transfer()) {
+      times_.computing += costs_.seconds.empty() ? 0 : costs_.seconds[i];
+      return;
+    }
     const Times& t = line_.times[i];
     times_.computing += t.end - t.begin - t.exchanging;
     if (t.exchanging <= 0) return;

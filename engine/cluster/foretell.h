@@ -12,7 +12,7 @@ namespace hawser::cluster {
 
 /// Seconds of one stage. They add up to the seconds of the step.
 struct StageTimes {
-  double computing = 0;  ///< kernels
+  double computing = 0;  ///< kernels, and what a stack does not overlap (stack.h)
   /// Waits for data that is on its way, and time in exchanges inside blocks, by group.
   std::array<double, parallel::kTransferGroups> exposed{};
   double copies = 0;  ///< waits for copies to and from the host or disk, and for the host's updates

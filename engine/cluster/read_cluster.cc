@@ -195,6 +195,7 @@ Cluster read_cluster(std::string_view json) {
   read_device(reader.object("device"), &cluster.device);
   read_network(&reader, &cluster.levels);
   read_host(reader.object_if("host"), reader.object_if("disk"), &cluster.host);
+  if (reader.has("stack")) read_stack(reader.object("stack"), &cluster.stack);
   reader.finish();
   if (!problems.empty()) refuse(problems.take());
   return cluster;

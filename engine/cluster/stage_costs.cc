@@ -15,6 +15,10 @@ using plan::Instruction;
 using plan::Op;
 using plan::Plan;
 
+bool is_sum(comm::Operation operation) {
+  return operation == comm::Operation::kReduceScatter || operation == comm::Operation::kAllReduce;
+}
+
 /// Returns the efficiency of a level for an operation; 1 if the cluster does not state it.
 double efficiency(const NetworkLevel& level, comm::Operation operation) {
   const auto found = level.efficiency.find(std::string_view(comm::operation_name(operation)));
@@ -54,7 +58,8 @@ double update_seconds(const HostRates& host, const Plan& plan, const Instruction
 /// The seconds of each entry of Plan::work, computed once.
 class WorkSeconds {
  public:
-  WorkSeconds(const DeviceRates& device, const Plan& plan) : device_(device), plan_(plan) {
+  WorkSeconds(const Cluster& cluster, const Plan& plan)
+      : device_(cluster.device), stack_(cluster.stack), plan_(plan) {
     for (const Work& work : plan.work)
       works_.push_back(
           {of(work.calls, false), of(work.calls, true), of(work.adding, false), of(work.adding, true)});
@@ -70,7 +75,8 @@ class WorkSeconds {
  private:
   double of(const WorkList& calls, bool launched) const {
     double seconds = 0;
-    for (const KernelCalls& c : calls) seconds += seconds_of(device_, c, launched);
+    for (const KernelCalls& planned : calls)
+      for (const KernelCalls& c : in_stack(stack_, planned)) seconds += seconds_of(device_, c, launched);
     return seconds;
   }
   /// Returns the seconds of a copy of a shard, which is read and written.
@@ -82,6 +88,7 @@ class WorkSeconds {
   }
 
   const DeviceRates& device_;
+  const Stack& stack_;
   const Plan& plan_;
   std::vector<std::array<double, 4>> works_;  // by adding and launched
 };
@@ -95,12 +102,16 @@ std::vector<bool> in_graphs(const Plan& plan) {
   return graphs;
 }
 
-void add_exchange_rates(NetworkCosts* network, const Instruction& n, plan::CostTable* costs) {
+void add_exchange_rates(NetworkCosts* network, const Stack& stack, const Instruction& n,
+                        plan::CostTable* costs) {
   for (const ExchangeNote& note : n.exchanges) {
     const auto same = [&](const plan::ExchangeRate& r) { return r.is_of(note); };
     if (std::any_of(costs->exchange_rates.begin(), costs->exchange_rates.end(), same)) continue;
-    const TransferRate rate = network->rate(parallel::sent_in(note));
-    costs->exchange_rates.push_back({note.group, note.operation, rate.latency, rate.seconds_per_byte});
+    const Sent sent = parallel::sent_in(note);
+    const TransferRate rate = network->rate(sent);
+    const double share = is_sum(sent.operation) ? stack.exchange_bytes : 1;
+    costs->exchange_rates.push_back(
+        {note.group, note.operation, rate.latency, share * rate.seconds_per_byte});
   }
 }
 
@@ -136,7 +147,7 @@ TransferRate NetworkCosts::rate(const Sent& sent) {
 
 plan::CostTable stage_costs(const Cluster& cluster, const StageProblem& stage) {
   const Plan& plan = *stage.plan;
-  const WorkSeconds work(cluster.device, plan);
+  const WorkSeconds work(cluster, plan);
   const std::vector<bool> graphs = in_graphs(plan);
   const bool launches = cluster.device.launch_seconds > 0;
   NetworkCosts network(cluster, *stage.layout);
@@ -152,13 +163,19 @@ plan::CostTable stage_costs(const Cluster& cluster, const StageProblem& stage) {
       costs.transfer_seconds[i] = update_seconds(cluster.host, plan, n);
     } else {
       const Sent sent = sent_by(plan, n, *stage.strategy);
-      if (sent.bytes > 0) costs.transfer_seconds[i] = network.rate(sent).seconds(sent.bytes);
+      if (sent.bytes > 0)
+        costs.transfer_seconds[i] =
+            network.rate(sent).seconds(sent_share(cluster.stack, n.op) * static_cast<double>(sent.bytes));
       if (!n.is_transfer()) costs.seconds[i] = work.of(n, launches && !graphs[i]);
-      add_exchange_rates(&network, n, &costs);
+      add_exchange_rates(&network, cluster.stack, n, &costs);
     }
   }
   if (launches && plan.no_graphs == plan::NoGraphs::kNone)
     for (const plan::Segment& s : plan.segments) costs.seconds[s.begin] += cluster.device.launch_seconds;
+  if (!cluster.stack.is_hawser()) {
+    recompute_more(cluster.stack, plan, &costs);
+    expose_transfers(cluster.stack, plan, &costs);
+  }
   return costs;
 }
 

@@ -24,7 +24,7 @@ struct StageProblem {
 /// The time of a transfer, by the bytes that one rank sends: latency + bytes x seconds_per_byte.
 struct TransferRate {
   double latency = 0, seconds_per_byte = 0;
-  double seconds(int64_t bytes) const { return latency + static_cast<double>(bytes) * seconds_per_byte; }
+  double seconds(double bytes) const { return latency + bytes * seconds_per_byte; }
 };
 
 /// The routes of a stage's transfers, each computed once.

@@ -56,19 +56,9 @@ Hop to_each(HopKind kind, std::span<const int64_t> members, const Topology& topo
   return {kind, peers(members, topology, [](int64_t) { return 0; })};
 }
 
-/// Returns the hops of addends: all-to-all, or inside sum groups and then across.
-std::vector<Hop> sum_hops(const Sent& sent, std::span<const int64_t> members, const Topology& topology) {
-  const auto n = static_cast<int64_t>(members.size());
-  const int64_t size = sent.sum_group;
-  if (size <= 1 || size >= n) return {to_each(HopKind::kInside, members, topology)};
-  const LevelBytes mates = peers(members, topology, [&](int64_t i) { return i / size; });
-  const LevelBytes seats = peers(members, topology, [&](int64_t i) { return i % size; });
-  return {{HopKind::kInside, times(mates, n / size)}, {HopKind::kAcross, seats}};
-}
-
-/// Returns the hop of shards that go around rings. There are as many rings as the smallest block has members,
-/// and in one of them the member is the last of its block.
-Hop around_rings(std::span<const int64_t> members, const Topology& topology) {
+/// Returns the hop of shards or addends that go around rings. There are as many rings as the smallest block
+/// has members, and in one of them the member is the last of its block.
+Hop around_rings(HopKind kind, std::span<const int64_t> members, const Topology& topology) {
   std::vector<int64_t> smallest;  // by level: members of the smallest block; 0 if there is only one block
   int64_t whole = 1;
   for (const int64_t block : topology.blocks) {
@@ -79,7 +69,7 @@ Hop around_rings(std::span<const int64_t> members, const Topology& topology) {
     smallest.push_back(least);
     if (least > 0) whole = std::lcm(whole, least);
   }
-  Hop hop{HopKind::kGather, {}};
+  Hop hop{kind, {}};
   int64_t rest = whole;
   for (size_t level = 0; level < topology.levels(); ++level) {
     const bool leaves = level < smallest.size() && smallest[level] > 0;
@@ -90,8 +80,20 @@ Hop around_rings(std::span<const int64_t> members, const Topology& topology) {
   return hop;
 }
 
+/// Returns the hops of addends: all-to-all, or inside sum groups and then across, or around rings.
+std::vector<Hop> sum_hops(const Sent& sent, std::span<const int64_t> members, const Topology& topology) {
+  const auto n = static_cast<int64_t>(members.size());
+  const int64_t size = sent.sum_group;
+  if (topology.ring_sums) return {around_rings(HopKind::kInside, members, topology)};
+  if (size <= 1 || size >= n) return {to_each(HopKind::kInside, members, topology)};
+  const LevelBytes mates = peers(members, topology, [&](int64_t i) { return i / size; });
+  const LevelBytes seats = peers(members, topology, [&](int64_t i) { return i % size; });
+  return {{HopKind::kInside, times(mates, n / size)}, {HopKind::kAcross, seats}};
+}
+
 Hop gather_hop(std::span<const int64_t> members, const Topology& topology) {
-  return topology.rings ? around_rings(members, topology) : to_each(HopKind::kGather, members, topology);
+  return topology.rings ? around_rings(HopKind::kGather, members, topology)
+                        : to_each(HopKind::kGather, members, topology);
 }
 
 /// Returns the hop of a message to the next member, around the ring of all members.

@@ -40,10 +40,11 @@ struct Route {
 /// The network. The ranks [k * blocks[l], (k + 1) * blocks[l]) of the world share a block of level l.
 /// `blocks` ascends, and has fewer than kMostLevels levels; all ranks share the block of the level after its
 /// last. `rings`: all-gathers go around rings, one for each rank of the smallest block, as NCCL's do;
-/// otherwise each rank sends its shard to each other rank.
+/// otherwise each rank sends its shard to each other rank. `ring_sums`: addends go around the same rings,
+/// as in trainers that leave sums to NCCL.
 struct Topology {
   std::vector<int64_t> blocks;
-  bool rings = false;
+  bool rings = false, ring_sums = false;
 
   size_t levels() const { return blocks.size() + 1; }
 };

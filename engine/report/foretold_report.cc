@@ -143,6 +143,7 @@ OrderedJson ForetoldReport::foretold_json() const {
   json["sent"] = sent_json();
   if (tokens_ > 0)
     json["run"] = {{"tokens", tokens_}, {"steps", steps()}, {"days", days()}, {"device_hours", gpu_hours()}};
+  if (!cluster_.stack.is_hawser()) json["not_hawser"] = cluster_.stack.name;
   for (const char* const line : kNotModelled) json["not_modelled"].push_back(line);
   if (forecast_.device().kind == device::Kind::kCuda) json["bounds"] = kBounds;
   return json;
@@ -222,6 +223,8 @@ std::string ForetoldReport::text() const {
                                                           degrees_text(a_.config.mesh), cluster_.name);
   text += fmt::format("a step     {:.4f} s, {:.0f} tokens/s, MFU {:.1f} %\nshares     {}\n", step_.seconds,
                       forecast_.tokens_per_second(), 100 * forecast_.mfu(), shares_text());
+  if (!cluster_.stack.is_hawser())
+    text += fmt::format("not Hawser: this is Hawser's plan with the costs of {}\n", cluster_.stack.name);
   if (tokens_ > 0)
     text += fmt::format("a run      {:.4g} tokens: {:.0f} steps, {:.2f} days, {:.0f} {}-hours\n", tokens_,
                         steps(), days(), gpu_hours(),

@@ -1,0 +1,17 @@
+# Writes OUT, a source with the JSON files of the folder FROM and of FROM/stacks, so that the command needs no files.
+file(GLOB tables RELATIVE ${FROM} "${FROM}/*.json")
+file(GLOB stacks RELATIVE ${FROM} "${FROM}/stacks/*.json")
+list(SORT tables)
+list(SORT stacks)
+set(text "// Made from tests/planner/published by bindings/cli/published/embed.cmake.\n")
+string(APPEND text "#include \"bindings/cli/published/embedded.h\"\n\nnamespace hawser::cli::published {\n\n")
+string(APPEND text "const EmbeddedFile kEmbedded[] = {\n")
+set(count 0)
+foreach(name IN LISTS tables stacks)
+  file(READ "${FROM}/${name}" json)
+  string(REGEX REPLACE "\n *" "" json "${json}")  # only for people; no string in it has a line break
+  string(APPEND text "    {\"${name}\", R\"json(${json})json\"},\n")
+  math(EXPR count "${count} + 1")
+endforeach()
+string(APPEND text "};\nconst size_t kEmbeddedCount = ${count};\n\n}  // namespace hawser::cli::published\n")
+file(WRITE "${OUT}" "${text}")
