@@ -104,7 +104,7 @@ void add_published(CLI::App* plan, CLI::Option* config, bool* published, std::st
         *published = true;
         config->required(false);
       },
-      "Print published training runs: what is predicted beside what was reported");
+      "Compare published training runs with their predictions");
   flag->trigger_on_parse();
   flag->excludes(config);
   for (const char* const other : {"--set", "--cluster", "--search"}) flag->excludes(plan->get_option(other));

@@ -288,10 +288,10 @@ HWS_API hws_status hws_plan_create(const hws_config* config, hws_plan** out);
  * [{"stage","device_bytes","free_bytes","memory","seconds"}],"sent": [{"group","operation","hop","bytes":
  * {level: bytes}}],"run": {"tokens","steps","days","device_hours"},"not_hawser","not_modelled": [...],
  * "bounds"}. Each row of "work" also has the "seconds" of its kernels, without launches, and what they are
- * "bound_by": "arithmetic" or "memory". `not_hawser` is the name of the trainer whose costs the cluster has.
- * `exposed` has the seconds in which a stage waits for data that is on its way; the seconds of a stage add up
- * to those of the step. `sent` lists what one rank of the first stage sends. The workspaces of a GPU's
- * libraries are upper bounds; bytes are exact only for devices of this machine.
+ * "bound_by": "arithmetic" or "memory". `not_hawser` is the name of the trainer that the cluster's `stack`
+ * describes. `exposed` has the seconds in which a stage waits for data that is on its way; the seconds of a
+ * stage add up to those of the step. `sent` lists what one rank of the first stage sends. The workspaces of a
+ * GPU's libraries are upper bounds; bytes are exact only for devices of this machine.
  *
  * Errors: HWS_INVALID_ARGUMENT for `tokens` below 0, and for a cluster with fields that are missing, unknown
  * or out of range: the message names all of them, and {"problems": [{"pointer","message","fix"}]} are the

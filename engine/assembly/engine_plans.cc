@@ -180,11 +180,10 @@ const kernels::KernelTable& choose_kernels(const config::ResolvedConfig& config)
   if (number < 0) fail(Code::kConfigInvalid, "/cpu/max_isa \"{}\" is not a CPU level", config.cpu.max_isa);
   const auto level = static_cast<kernels::CpuLevel>(number);
   const std::string_view architecture = kernels::cpu_level_architecture(level);
-  if (!architecture.empty() && architecture != kernels::cpu_architecture()) {
+  if (!architecture.empty() && architecture != kernels::cpu_architecture())
     fail(Code::kConfigInvalid,
          "/cpu/max_isa: \"{}\" is for {} processors, but this machine is {}; use {}, or leave it out",
          config.cpu.max_isa, architecture, kernels::cpu_architecture(), kernels::cpu_level_names());
-  }
   return kernels::cpu_kernels(std::min(level, kernels::best_cpu_level()));
 }
 

@@ -1,7 +1,7 @@
 // AdamW with both moments in records of 8-bit codes (kernels/include/state_records.h): 2.125 bytes a
 // parameter instead of 8. A record has 64 elements of the parameter group, whose size is a multiple of 64,
-// and no shard divides it, so the state does not depend on how data-parallel ranks shard it. All sizes of
-// parameters are kept in records.
+// and no shard divides it, so the state does not depend on how data-parallel ranks shard it. Moments of
+// parameters of every size are stored in records.
 #include "engine/mesh/flat_shard.h"
 #include "engine/optim/update.h"
 

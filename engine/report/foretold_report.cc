@@ -224,7 +224,8 @@ std::string ForetoldReport::text() const {
   text += fmt::format("a step     {:.4f} s, {:.0f} tokens/s, MFU {:.1f} %\nshares     {}\n", step_.seconds,
                       forecast_.tokens_per_second(), 100 * forecast_.mfu(), shares_text());
   if (!cluster_.stack.is_hawser())
-    text += fmt::format("not Hawser: this is Hawser's plan with the costs of {}\n", cluster_.stack.name);
+    text +=
+        fmt::format("not Hawser: predicted from Hawser's plan with the costs of {}\n", cluster_.stack.name);
   if (tokens_ > 0)
     text += fmt::format("a run      {:.4g} tokens: {:.0f} steps, {:.2f} days, {:.0f} {}-hours\n", tokens_,
                         steps(), days(), gpu_hours(),

@@ -37,10 +37,10 @@ struct Second {
   }
 };
 
-/// Bytes ahead of which memory is prefetched: a core that encodes reads too few lines at a time by itself.
+/// Prefetch distance in bytes. Without prefetching, a core that encodes has too few reads in flight.
 constexpr int64_t kAhead = 2048;
 
-/// Prefetches numbers and records kAhead behind those of one record; `write`: for a write.
+/// Prefetches the bytes that lie kAhead after p. `write`: 1 for memory that will be written, otherwise 0.
 template <int write>
 HWS_INLINE void prefetch_bytes(const void* p, int64_t bytes) {
   for (int64_t at = 0; at < bytes; at += 64)
@@ -107,7 +107,8 @@ class Settings {
   float lr_[kStateBlock], decay_[kStateBlock];
 };
 
-/// AdamWConstants takes the settings of all elements from these arguments, which are the first ones'.
+/// Arguments for AdamWConstants. step() then sets lr and decay for each element, so their values here are
+/// unused.
 struct OneRun {
   const OptimizerScalars* scalars;
   float beta1, beta2, eps, weight_decay = 0, rate = 1;

@@ -1,7 +1,7 @@
-// Records of optimizer state (kS8Block, kU8Block): 64 numbers as codes of 8 bits with one largest
-// magnitude, block-wise as in Dettmers et al., "8-bit Optimizers via Block-wise Quantization"
-// (arXiv:2110.02861). Their codes are the places of a table that is dense near 0 and covers seven decimal
-// orders. These codes are powers, which serve the same purpose and need no table. In f32, each operation
+// Records of optimizer state (kS8Block, kU8Block): 64 numbers as 8-bit codes with one largest magnitude,
+// block-wise as in Dettmers et al., "8-bit Optimizers via Block-wise Quantization" (arXiv:2110.02861). The
+// codes of that paper index a table that is dense near 0 and covers seven decimal orders. The codes here are
+// powers: they also have fine steps near 0 and need no table. The formulas, in f32 with each operation
 // rounded once:
 //
 //   kS8Block, a first moment, most = 127:
@@ -9,12 +9,12 @@
 //   kU8Block, a second moment, most = 255:
 //     code = round(sqrt(sqrt(x)) * (most / sqrt(sqrt(absmax))))     y = (code^2 / most^2)^2 * absmax
 //
-// with ties to even; divisions by most^2 are products with its reciprocal. AdamW divides the first moment
-// by the root of the second. That root is, like the first moment, proportional to the square of a code, so
-// both have their finest steps at small numbers, and one step at most is 2/127 of absmax, or of its root. A
-// second moment above 0 has at least code 1: with 0 in its place, AdamW would divide by eps, and the update
-// would be up to 1 / eps times too large. Code 1 makes the update of such an element smaller instead. It
-// stands for 2^-32 of absmax, and for 2^-16 of its root.
+// with ties to even; a division by most^2 is computed as a product with its reciprocal. AdamW divides the
+// first moment by the square root of the second. That root and the first moment are both proportional to the
+// square of a code, so both have their finest steps at small numbers, and no step exceeds 2/127 of absmax, or
+// of its root. A second moment above 0 has at least code 1: with code 0, AdamW would divide by eps, and the
+// update would be up to 1 / eps times too large. With code 1, the update of such an element is too small
+// instead. Code 1 decodes to 2^-32 of absmax, whose root is 2^-16 of absmax's root.
 //
 // Decoding and then encoding returns the same bytes: both reciprocals of most^2 times most^2 are 1 in f32,
 // so the largest code decodes to absmax, and all roundings together move a root by less than 2^-20 of a

@@ -30,8 +30,8 @@ PYTHON
 
 # Maps the first part of a third-party header's path to its project. Headers of the system have no entry.
 declare -A project=([flatbuffers]=FlatBuffers [fmt]=fmt [nlohmann]=nlohmann-json [xxhash.h]=xxHash [CLI]=CLI11 [sodium.h]=libsodium)
-# Python.h and jni.h declare the program that loads the module.
-theirs='^(cuda|cudnn|sanitizer|sys|linux|net|netinet|arpa|hawser|Python\.h|jni\.h)'
+# Python.h and jni.h declare the program that loads the module; arm_neon.h comes with compilers for Arm.
+theirs='^(cuda|cudnn|sanitizer|sys|linux|asm|net|netinet|arpa|hawser|Python\.h|jni\.h|arm_neon\.h)'
 while read -r header; do
   name=${header%%/*}
   [[ ! $name =~ $theirs ]] || continue

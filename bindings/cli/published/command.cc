@@ -76,7 +76,8 @@ void print_table(const ordered_json& table) {
   for (const auto& assumption : table.at("assumptions"))
     output().line("assumed: " + assumption.get<std::string>());
   if (table.contains("not_hawser"))
-    output().line("not Hawser: its plan with the costs of " + table["not_hawser"].get<std::string>());
+    output().line("not Hawser: predicted from Hawser's plan with the costs of " +
+                  table["not_hawser"].get<std::string>());
   output().print("%-28s %7s %-18s %10s %10s %8s\n", "row", "GPUs", "use", "reported", "foretold", "error");
   for (const ordered_json& row : table.at("rows")) {
     const bool predicted = row.contains("foretold");

@@ -7,13 +7,13 @@
 
 namespace hawser::cli::published {
 
-/// How far a row of a table can be held against a prediction.
+/// How a row of a table is used: to fit constants, to check the prediction, or not at all.
 enum class Use { kFit, kHeldBack, kNotEnough };
 
 /// A row with the fields of all rows of its table and of its variant.
 class Row {
  public:
-  /// Refuses a row without one of its fields, or whose degrees do not multiply.
+  /// Refuses a row that lacks a field, or whose parallel degrees do not multiply to its number of GPUs.
   Row(const nlohmann::ordered_json& table, const nlohmann::ordered_json& row);
 
   const std::string& name() const { return name_; }
@@ -25,7 +25,7 @@ class Row {
   nlohmann::ordered_json stack_changes() const;
   double reported() const;
   const char* unit() const { return is_in_seconds() ? "s" : "TFLOP/s"; }
-  /// Returns a step of so many seconds in the unit of the report. `parameters`: of the model.
+  /// Converts the seconds of a step to the unit of the report. `parameters`: their number in the model.
   double in_unit(double seconds, double parameters) const;
 
  private:

@@ -47,7 +47,7 @@ Table table_of(const std::string& name, ordered_json json, const std::string& fo
                                       {"assumptions", &ordered_json::is_array},
                                       {"rows", &ordered_json::is_array}})
     if (!json.contains(key) || !(json[key].*is_right)())
-      refuse(name + ": /" + key + " is missing or no such");
+      refuse(name + ": /" + key + " is missing or has the wrong type");
   Table table{std::move(json), nullptr};
   if (table.json.contains("stack") && table.json["stack"].is_string())
     table.stack = stack_of(name, table.json["stack"], folder);

@@ -13,7 +13,7 @@ struct Table {
 };
 
 /// Returns the tables of a file, of the files of a folder, or those in the command if `path` is "". The stack
-/// of a table is the file stacks/NAME.json beside it, or the one in the command. Refuses files that are no
+/// of a table is the file stacks/NAME.json beside it, or the one in the command. Refuses files that are not
 /// tables.
 std::vector<Table> tables(const std::string& path);
 
