@@ -101,7 +101,7 @@ TEST_F(MemoryCheck, ADevicesHostHoldsTheCopyOfEverySave) {
 
 TEST_F(MemoryCheck, ADeepModelIsRefusedToTheByteToo) {
   config::ConfigTree tree = config();
-  tree.set("/model/layers", "10000");
+  tree.set("/model/layers", "3000");
   tree.set("/model/window", "0");
   tree.set("/model/window_layers", "[]");
   const Planned deep(tree);
