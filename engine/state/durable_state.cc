@@ -11,28 +11,36 @@
 namespace hawser::train {
 namespace {
 
-void read_outside(StateArray array, bool beside_steps, checkpoint::PieceView* piece) {
-  const bool snapshot = beside_steps && array.outside->has_snapshots();
+/// Returns a function that copies bytes of an array: of its snapshot, if there is one and the file is written
+/// beside steps. Sets whether the function may be called after the next step.
+auto reader_of(const device::HostLink& link, StateArray array, bool beside_steps,
+               checkpoint::PieceView* piece) {
+  const bool snapshot = beside_steps && array.outside != nullptr && array.outside->has_snapshots();
   piece->lasting = snapshot || !beside_steps;
-  piece->read = [array, snapshot](int64_t first, void* to, int64_t bytes) {
-    if (snapshot) return array.outside->read_snapshot(array.at + first, to, bytes);
-    array.outside->read(array.at + first, to, bytes);
+  return [snapshot, &link](StateArray from, void* to, int64_t bytes) {
+    if (snapshot) return from.outside->read_snapshot(from.at, to, bytes);
+    read_bytes(link, to, from, bytes);
+  };
+}
+
+void read_outside(const device::HostLink& link, StateArray array, bool beside_steps,
+                  checkpoint::PieceView* piece) {
+  piece->read = [array, read = reader_of(link, array, beside_steps, piece)](int64_t first, void* to,
+                                                                            int64_t bytes) {
+    StateArray from = array;
+    from.at += first;
+    read(from, to, bytes);
   };
 }
 
 /// Records are decoded as they are written: pieces have numbers of f32.
 void decode_records(const device::HostLink& link, StateArray array, bool beside_steps,
                     checkpoint::PieceView* piece) {
-  const bool snapshot = beside_steps && array.outside != nullptr && array.outside->has_snapshots();
   piece->dtype = optim::saved_type(array.type), piece->data = nullptr;
-  piece->lasting = snapshot || !beside_steps;
-  piece->read = [array, snapshot, &link](int64_t first, void* to, int64_t bytes) {
+  piece->read = [array, read = reader_of(link, array, beside_steps, piece)](int64_t first, void* to,
+                                                                            int64_t bytes) {
     constexpr int64_t kElement = dtype_bytes(DType::kF32);
-    read_records(array.from(first / kElement), static_cast<float*>(to), bytes / kElement,
-                 [&](StateArray records, void* out, int64_t n) {
-                   if (snapshot) return records.outside->read_snapshot(records.at, out, n);
-                   read_bytes(link, out, records, n);
-                 });
+    read_records(array.from(first / kElement), static_cast<float*>(to), bytes / kElement, read);
   };
 }
 
@@ -64,7 +72,7 @@ std::vector<checkpoint::PieceView> pieces_of(const Rank& rank, const nn::Paramet
         if (is_state_block(array.type))
           decode_records(rank.link(), array, beside_steps, &pieces.back());
         else if (array.outside != nullptr)
-          read_outside(array, beside_steps, &pieces.back());
+          read_outside(rank.link(), array, beside_steps, &pieces.back());
       };
       piece(p.name, s.weights);
       for (size_t i = 0; i < plan::kStateCount; ++i)
