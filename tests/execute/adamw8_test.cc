@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/cpu/optimizer_reference.h"
+#include "tests/harness/data_parallel_ranks.h"
 #include "tests/harness/layout_run.h"
 #include "tests/harness/refusal.h"
 #include "tests/harness/small_config.h"
@@ -17,6 +18,7 @@
 namespace hawser {
 namespace adamw8_run_test {
 
+using testing::data_parallel_ranks;
 using testing::expect_error;
 using testing::Layout;
 using testing::LayoutRun;
@@ -24,15 +26,8 @@ using testing::Problem;
 using testing::StepRecord;
 using train::TensorKind;
 
-Layout ranks(int64_t replicas, int64_t shards, int64_t stage) {
-  Layout layout;
-  layout.dp_replicate = replicas, layout.dp_shard = shards, layout.stage = stage, layout.accumulation = 2;
-  if (layout.dp() > 1) layout.sum_group = 2;
-  return layout;
-}
-
 Layout on_disk() {
-  Layout layout = ranks(1, 4, 2);
+  Layout layout = data_parallel_ranks(1, 4, 2);
   layout.offload =
       nlohmann::json{{"optimizer", "disk"}, {"folder", std::filesystem::temp_directory_path().string()}}
           .dump();
@@ -90,7 +85,8 @@ void set_settings(const nn::Parameter& p, GroupReplay* group) {
 }
 
 TEST(AdamW8Run, IsTheScalarReferenceOnRecordsOfTheGroup) {
-  for (const Layout& layout : {ranks(1, 1, 0), ranks(1, 4, 3), ranks(2, 2, 1)}) {
+  for (const Layout& layout :
+       {data_parallel_ranks(1, 1, 0), data_parallel_ranks(1, 4, 3), data_parallel_ranks(2, 2, 1)}) {
     SCOPED_TRACE(layout.name());
     LayoutRun run(problem_of("fp32"), layout);
     const nn::ParameterTable& table = run.trainer().ranks().table();
@@ -141,13 +137,13 @@ TEST(AdamW8Run, HasTheSameBitsInEveryLayout) {
   for (const char* precision : {"fp32", "bf16", "fp16"}) {
     Problem p = problem_of(precision);
     p.layers = 4, p.average = 0.9;
-    const auto alone = testing::run_layout(p, ranks(4, 1, 0), 3);
+    const auto alone = testing::run_layout(p, data_parallel_ranks(4, 1, 0), 3);
     const auto expect_same = [&](const Layout& layout) {
       EXPECT_EQ(testing::first_difference(alone, testing::run_layout(p, layout, 3)), "") << layout.name();
     };
-    for (int64_t stage = 1; stage <= 3; ++stage) expect_same(ranks(1, 4, stage));
-    expect_same(ranks(2, 2, 3));
-    Layout stages = ranks(1, 4, 1);
+    for (int64_t stage = 1; stage <= 3; ++stage) expect_same(data_parallel_ranks(1, 4, stage));
+    expect_same(data_parallel_ranks(2, 2, 3));
+    Layout stages = data_parallel_ranks(1, 4, 1);
     stages.pp = 2;
     expect_same(stages);
     expect_same(on_disk());
@@ -155,7 +151,8 @@ TEST(AdamW8Run, HasTheSameBitsInEveryLayout) {
 }
 
 TEST(AdamW8Run, StateHas2And1EighthBytesForEachParameter) {
-  for (const Layout& layout : {ranks(1, 1, 0), ranks(1, 4, 1), ranks(1, 4, 3)}) {
+  for (const Layout& layout :
+       {data_parallel_ranks(1, 1, 0), data_parallel_ranks(1, 4, 1), data_parallel_ranks(1, 4, 3)}) {
     LayoutRun run(problem_of("bf16", ""), layout);
     for (int32_t r = 0; r < run.trainer().ranks().here(); ++r)
       for (size_t g = 0; g < run.trainer().ranks().table().groups().size(); ++g) {
@@ -193,12 +190,13 @@ TEST_F(AdamW8Checkpoints, GoOnWithTheSameBitsInTheSameRecords) {
   for (const char* precision : {"fp32", "bf16"}) {
     SCOPED_TRACE(precision);
     const Problem p = problem_of(precision);
-    LayoutRun run(p, ranks(4, 1, 0));
+    LayoutRun run(p, data_parallel_ranks(4, 1, 0));
     for (int step = 0; step < 2; ++step) run.step();
     const std::string path = folder_.file(precision);
     run.trainer().saves().save(path);
     const StepRecord next = run.step();
-    for (const Layout& layout : {ranks(4, 1, 0), ranks(1, 4, 3), ranks(2, 2, 1), on_disk()}) {
+    for (const Layout& layout : {data_parallel_ranks(4, 1, 0), data_parallel_ranks(1, 4, 3),
+                                 data_parallel_ranks(2, 2, 1), on_disk()}) {
       LayoutRun resumed(p, layout);
       for (int step = 0; step < 6; ++step) resumed.step();  // moments larger than those that it loads
       resumed.trainer().loads().load(path, false);
@@ -210,12 +208,12 @@ TEST_F(AdamW8Checkpoints, GoOnWithTheSameBitsInTheSameRecords) {
 
 TEST_F(AdamW8Checkpoints, AsynchronousSavesHaveTheSameBits) {
   const Problem p = problem_of("bf16");
-  LayoutRun run(p, ranks(1, 2, 1));
+  LayoutRun run(p, data_parallel_ranks(1, 2, 1));
   for (int step = 0; step < 2; ++step) run.step();
   const auto save = run.trainer().saves().save_async(folder_.file("saved"));
   const StepRecord next = run.step();
   save->wait(-1);
-  LayoutRun resumed(p, ranks(1, 2, 3));
+  LayoutRun resumed(p, data_parallel_ranks(1, 2, 3));
   resumed.trainer().loads().load(folder_.file("saved"), false);
   resumed.skip_to(2);
   EXPECT_EQ(testing::first_difference({next}, {resumed.step()}), "");
@@ -225,7 +223,7 @@ TEST_F(AdamW8Checkpoints, AsynchronousSavesHaveTheSameBits) {
 /// the root's code.
 TEST_F(AdamW8Checkpoints, AreEncodedAnewForAnotherDivisionOfTheModel) {
   const Problem p = problem_of("fp32");
-  LayoutRun run(p, ranks(1, 2, 3));
+  LayoutRun run(p, data_parallel_ranks(1, 2, 3));
   save(&run);
   Layout divided;
   divided.tp = 2, divided.accumulation = 4;
@@ -270,7 +268,7 @@ TEST_F(AdamW8Checkpoints, OfAdamWAreRefused) {
 }
 
 TEST(AdamW8Tensors, AreNumbersThatCanBeSetAndHaveNoView) {
-  LayoutRun run(problem_of("fp32", ""), ranks(1, 2, 0));
+  LayoutRun run(problem_of("fp32", ""), data_parallel_ranks(1, 2, 0));
   run.step();
   train::Trainer& trainer = run.trainer();
   for (const nn::Parameter& p : trainer.ranks().table().all())

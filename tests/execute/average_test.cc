@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "tests/harness/data_parallel_ranks.h"
 #include "tests/harness/layout_run.h"
 #include "tests/harness/refusal.h"
 #include "tests/harness/small_config.h"
@@ -14,6 +15,7 @@
 namespace hawser {
 namespace average_test {
 
+using testing::data_parallel_ranks;
 using testing::expect_error;
 using testing::Layout;
 using testing::LayoutRun;
@@ -22,13 +24,6 @@ using testing::StepRecord;
 using train::TensorKind;
 
 using Values = std::map<std::string, std::vector<float>>;
-
-Layout ranks(int64_t replicas, int64_t shards, int64_t stage) {
-  Layout layout;
-  layout.dp_replicate = replicas, layout.dp_shard = shards, layout.stage = stage, layout.accumulation = 2;
-  layout.sum_group = 2;
-  return layout;
-}
 
 Problem problem_of(const std::string& precision, const std::string& kind, double average) {
   Problem p;
@@ -53,7 +48,7 @@ TEST(Average, IsTheFormulaOfTheWeightsThatItsOptimizerMakes) {
   const float beta = 0.75f, rest = 0.25f;
   for (const char* precision : {"fp32", "bf16", "fp16"})
     for (const char* kind : {"adamw", "sgd", "lion", "muon", "adamw8"})
-      for (const Layout& layout : {Layout{}, ranks(1, 4, 3), ranks(2, 2, 1)}) {
+      for (const Layout& layout : {Layout{}, data_parallel_ranks(1, 4, 3), data_parallel_ranks(2, 2, 1)}) {
         SCOPED_TRACE(std::string(precision) + " " + kind + " " + layout.name());
         LayoutRun run(problem_of(precision, kind, 0.75), layout);
         LayoutRun without(problem_of(precision, kind, -1), layout);
@@ -71,7 +66,8 @@ TEST(Average, IsTheFormulaOfTheWeightsThatItsOptimizerMakes) {
 }
 
 TEST(Average, OfDecay0IsTheWeights) {
-  for (const StepRecord& record : testing::run_layout(problem_of("bf16", "adamw", 0), ranks(1, 2, 2), 3))
+  for (const StepRecord& record :
+       testing::run_layout(problem_of("bf16", "adamw", 0), data_parallel_ranks(1, 2, 2), 3))
     EXPECT_EQ(averages(record), record.weights);
 }
 
@@ -90,18 +86,18 @@ TEST(Average, LeavesOutWhatIsFrozen) {
 TEST(Average, HasTheSameBitsInEveryLayout) {
   Problem p = problem_of("bf16", "adamw", 0.9);
   p.layers = 4;
-  const auto shards = testing::run_layout(p, ranks(1, 4, 1), 3);
+  const auto shards = testing::run_layout(p, data_parallel_ranks(1, 4, 1), 3);
   const auto expect_same = [&](const Layout& layout) {
     EXPECT_EQ(testing::first_difference(shards, testing::run_layout(p, layout, 3)), "") << layout.name();
   };
-  expect_same(ranks(4, 1, 0));
-  expect_same(ranks(1, 4, 2));
-  expect_same(ranks(1, 4, 3));
-  expect_same(ranks(2, 2, 3));
-  Layout stages = ranks(1, 4, 1);
+  expect_same(data_parallel_ranks(4, 1, 0));
+  expect_same(data_parallel_ranks(1, 4, 2));
+  expect_same(data_parallel_ranks(1, 4, 3));
+  expect_same(data_parallel_ranks(2, 2, 3));
+  Layout stages = data_parallel_ranks(1, 4, 1);
   stages.pp = 2;
   expect_same(stages);
-  Layout on_disk = ranks(1, 4, 3);
+  Layout on_disk = data_parallel_ranks(1, 4, 3);
   on_disk.offload = nlohmann::json{{"optimizer", "disk"},
                                    {"parameters", "disk"},
                                    {"folder", std::filesystem::temp_directory_path().string()}}
@@ -112,7 +108,7 @@ TEST(Average, HasTheSameBitsInEveryLayout) {
 class AverageInUse : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(AverageInUse, TakesThePlaceOfTheWeightsUntilTheyReturn) {
-  for (const Layout& layout : {Layout{}, ranks(1, 4, 3), ranks(2, 2, 1)}) {
+  for (const Layout& layout : {Layout{}, data_parallel_ranks(1, 4, 3), data_parallel_ranks(2, 2, 1)}) {
     SCOPED_TRACE(layout.name());
     const Problem p = problem_of(GetParam(), "adamw", 0.5);
     LayoutRun run(p, layout), as_weights(p, layout), without(p, layout);
@@ -184,10 +180,10 @@ class AverageInCheckpoints : public ::testing::Test {
 
 TEST_F(AverageInCheckpoints, GoesOnInAnyLayout) {
   const Problem p = problem_of("bf16", "lion", 0.5);
-  LayoutRun run(p, ranks(1, 4, 1));
+  LayoutRun run(p, data_parallel_ranks(1, 4, 1));
   save(folder_.file("saved"), &run);
   const StepRecord next = run.step();
-  for (const Layout& layout : {ranks(1, 4, 3), ranks(2, 2, 1)}) {
+  for (const Layout& layout : {data_parallel_ranks(1, 4, 3), data_parallel_ranks(2, 2, 1)}) {
     LayoutRun resumed(p, layout);
     resumed.trainer().loads().load(folder_.file("saved"), false);
     resumed.skip_to(2);
@@ -199,7 +195,7 @@ TEST_F(AverageInCheckpoints, BeginsAsTheWeightsIfACheckpointHasNone) {
   const Problem without = problem_of("fp32", "adamw", -1);
   LayoutRun run(without, {});
   save(folder_.file("saved"), &run);
-  LayoutRun resumed(problem_of("fp32", "adamw", 0.5), ranks(1, 2, 3));
+  LayoutRun resumed(problem_of("fp32", "adamw", 0.5), data_parallel_ranks(1, 2, 3));
   resumed.step();
   resumed.trainer().loads().load(folder_.file("saved"), false);
   EXPECT_EQ(values_of(resumed.trainer(), TensorKind::kAverage),
@@ -218,7 +214,7 @@ TEST_F(AverageInCheckpoints, IsNotLostByAnEngineWithoutIt) {
 TEST_F(AverageInCheckpoints, BecomesTheWeightsOfAnotherEngineOnRequest) {
   Problem p = problem_of("bf16", "adamw", 0.5);
   p.kv_heads = p.heads, p.mlp_width = 4 * p.width;  // a model of the family gpt2
-  LayoutRun run(p, ranks(1, 2, 1));
+  LayoutRun run(p, data_parallel_ranks(1, 2, 1));
   save(folder_.file("saved"), &run);
   LayoutRun weights(from(p, folder_.file("saved"), false), {}),
       average(from(p, folder_.file("saved"), true), {});

@@ -12,6 +12,7 @@
 
 #include "engine/mesh/flat_shard.h"
 #include "engine/parallel/matrix_homes.h"
+#include "tests/harness/data_parallel_ranks.h"
 #include "tests/harness/layout_run.h"
 #include "tests/harness/muon_reference.h"
 #include "tests/harness/small_config.h"
@@ -19,19 +20,13 @@
 namespace hawser {
 namespace muon_run_test {
 
+using testing::data_parallel_ranks;
 using testing::Layout;
 using testing::Problem;
 using testing::StepRecord;
 
 constexpr double kRate = 0.003, kDecay = 0.1, kMomentum = 0.95, kClip = 0.7;
 constexpr const char* kExperts = R"({"experts": 4, "top_k": 2, "width": 12, "shared_width": 8})";
-
-Layout ranks(int64_t replicas, int64_t shards, int64_t stage) {
-  Layout layout;
-  layout.dp_replicate = replicas, layout.dp_shard = shards, layout.stage = stage, layout.accumulation = 2;
-  layout.sum_group = 2;
-  return layout;
-}
 
 /// A gated model whose q, k and v are read as one product, as are gate and up.
 Problem problem_of(const std::string& precision, const std::string& kind = "muon") {
@@ -116,7 +111,7 @@ void expect_matrices(const Problem& problem, const Layout& layout, double tolera
 }
 
 TEST(MuonRun, EachMatrixIsUpdatedByItself) {
-  for (const Layout& layout : {Layout{}, ranks(1, 4, 3), ranks(2, 2, 1)}) {
+  for (const Layout& layout : {Layout{}, data_parallel_ranks(1, 4, 3), data_parallel_ranks(2, 2, 1)}) {
     expect_matrices(problem_of("fp32"), layout, 2e-3);
     Problem sparse = problem_of("fp32");
     sparse.experts = kExperts;
@@ -126,7 +121,7 @@ TEST(MuonRun, EachMatrixIsUpdatedByItself) {
 
 TEST(MuonRun, EverythingElseIsAdamWs) {
   for (const char* precision : {"fp32", "bf16", "fp16"})
-    for (const Layout& layout : {Layout{}, ranks(1, 4, 2)}) {
+    for (const Layout& layout : {Layout{}, data_parallel_ranks(1, 4, 2)}) {
       const Problem problem = problem_of(precision);
       const auto shapes = initial(problem).shapes;
       const StepRecord muon = run(problem, layout, 1)[0];
@@ -150,14 +145,15 @@ TEST(MuonRun, LayoutsGiveTheSameBits) {
     Problem problem = problem_of(precision);
     problem.tied = false;
     problem.rules = R"([{"of": "*.o.weight", "kind": "lion"}, {"of": "head.weight", "kind": "muon"}])";
-    const auto ddp = run(problem, ranks(4, 1, 0), 3);
+    const auto ddp = run(problem, data_parallel_ranks(4, 1, 0), 3);
     for (const Layout& layout :
-         {ranks(1, 4, 1), ranks(2, 2, 1), ranks(2, 2, 2), ranks(1, 4, 3), ranks(2, 2, 3)})
+         {data_parallel_ranks(1, 4, 1), data_parallel_ranks(2, 2, 1), data_parallel_ranks(2, 2, 2),
+          data_parallel_ranks(1, 4, 3), data_parallel_ranks(2, 2, 3)})
       EXPECT_EQ(testing::first_difference(ddp, run(problem, layout, 3)), "") << layout.name();
-    Layout stages = ranks(4, 1, 0);
+    Layout stages = data_parallel_ranks(4, 1, 0);
     stages.pp = 2;
     EXPECT_EQ(testing::first_difference(ddp, run(problem, stages, 3)), "");
-    stages = ranks(1, 4, 1), stages.pp = 2;
+    stages = data_parallel_ranks(1, 4, 1), stages.pp = 2;
     EXPECT_EQ(testing::first_difference(ddp, run(problem, stages, 3)), "");
   }
 }
@@ -166,7 +162,7 @@ TEST(MuonRun, LayoutsGiveTheSameBits) {
 /// the wire, a binary tree of sums, an adapter, frozen parameters.
 TEST(MuonRun, StagesAgreeWithEverythingElseOn) {
   const auto expect_equal = [](const Problem& problem, const std::function<void(Layout*)>& change) {
-    Layout plain = ranks(1, 4, 0), sharded = ranks(1, 4, 2);
+    Layout plain = data_parallel_ranks(1, 4, 0), sharded = data_parallel_ranks(1, 4, 2);
     change(&plain), change(&sharded);
     EXPECT_EQ(testing::first_difference(run(problem, plain, 2), run(problem, sharded, 2)), "")
         << sharded.name();
@@ -192,8 +188,9 @@ TEST(MuonRun, ContextAndExpertParallelRanksGiveTheSameBitsAtEachStage) {
       sparse ? layout.ep = 2 : (layout.cp = 2, layout.sum_group = 4);
       return layout;
     };
-    const auto plain = run(problem, with(ranks(1, 4, 0)), 2);
-    for (const Layout& layout : {ranks(1, 4, 1), ranks(2, 2, 2), ranks(1, 4, 3)})
+    const auto plain = run(problem, with(data_parallel_ranks(1, 4, 0)), 2);
+    for (const Layout& layout :
+         {data_parallel_ranks(1, 4, 1), data_parallel_ranks(2, 2, 2), data_parallel_ranks(1, 4, 3)})
       EXPECT_EQ(testing::first_difference(plain, run(problem, with(layout), 2)), "") << with(layout).name();
   }
 }
@@ -237,7 +234,8 @@ void expect_bytes(const Layout& layout) {
 
 TEST(MuonRun, RanksSendTheBytesOfThePlan) {
   for (const Layout& layout :
-       {ranks(4, 1, 0), ranks(1, 4, 1), ranks(2, 2, 2), ranks(1, 4, 3), ranks(1, 3, 1)}) {
+       {data_parallel_ranks(4, 1, 0), data_parallel_ranks(1, 4, 1), data_parallel_ranks(2, 2, 2),
+        data_parallel_ranks(1, 4, 3), data_parallel_ranks(1, 3, 1)}) {
     Layout l = layout;
     if (l.dp() == 3) l.sum_group = 0;
     expect_bytes(l);
@@ -248,8 +246,10 @@ TEST(MuonRun, AnyLayoutContinuesTheRunOfAnyOther) {
   const testing::ScratchFolder folder;
   const Problem problem = problem_of("bf16");
   int64_t saved = 0;
-  for (const Layout& from : {ranks(4, 1, 0), ranks(1, 4, 3), ranks(2, 2, 1)})
-    for (const Layout& to : {ranks(4, 1, 0), ranks(1, 4, 3), ranks(2, 2, 1)}) {
+  for (const Layout& from :
+       {data_parallel_ranks(4, 1, 0), data_parallel_ranks(1, 4, 3), data_parallel_ranks(2, 2, 1)})
+    for (const Layout& to :
+         {data_parallel_ranks(4, 1, 0), data_parallel_ranks(1, 4, 3), data_parallel_ranks(2, 2, 1)}) {
       testing::LayoutRun first(problem, from, nullptr), second(problem, to, nullptr);
       for (int step = 0; step < 2; ++step) first.step();
       const std::string path = folder.file(std::to_string(saved++));

@@ -7,23 +7,18 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "tests/harness/data_parallel_ranks.h"
 #include "tests/harness/layout_run.h"
 
 namespace hawser {
 namespace optimizer_rules_test {
 
+using testing::data_parallel_ranks;
 using testing::Layout;
 using testing::Problem;
 using testing::StepRecord;
 
 constexpr const char* kPrecisions[] = {"fp32", "bf16", "bf16_pure"};
-
-Layout ranks(int64_t replicas, int64_t shards, int64_t stage) {
-  Layout layout;
-  layout.dp_replicate = replicas, layout.dp_shard = shards, layout.stage = stage, layout.accumulation = 2;
-  layout.sum_group = 2;
-  return layout;
-}
 
 Problem problem_of(const std::string& precision, const std::string& kind, const std::string& rules = "") {
   Problem p;
@@ -57,7 +52,7 @@ void expect_from(const StepRecord& both, const StepRecord& a, const StepRecord& 
 
 TEST(OptimizerRules, ARuleForAllTensorsIsTheSameAsTheSection) {
   for (const char* precision : kPrecisions)
-    for (const Layout& layout : {Layout{}, ranks(1, 4, 3)}) {
+    for (const Layout& layout : {Layout{}, data_parallel_ranks(1, 4, 3)}) {
       const auto rule = run(problem_of(precision, "adamw", R"([{"of": "*", "kind": "lion"}])"), layout, 3);
       EXPECT_EQ(testing::first_difference(rule, run(problem_of(precision, "lion"), layout, 3)), "");
     }
@@ -65,7 +60,7 @@ TEST(OptimizerRules, ARuleForAllTensorsIsTheSameAsTheSection) {
 
 TEST(OptimizerRules, OnlyTheArraysOfATensorsOwnOptimizerHaveMemory) {
   const auto planned = [](const Problem& problem) {
-    testing::LayoutRun run(problem, ranks(1, 4, 1), nullptr);
+    testing::LayoutRun run(problem, data_parallel_ranks(1, 4, 1), nullptr);
     return nlohmann::json::parse(run.trainer().reports().info_json()).at("memory").at("planned_bytes");
   };
   for (const char* precision : kPrecisions) {
@@ -81,7 +76,7 @@ TEST(OptimizerRules, EachTensorIsUpdatedAsInARunOfItsOwnOptimizer) {
   };
   const char* rules = R"([{"of": "*.bias", "kind": "lion"}, {"of": "blocks.1.mlp.*", "kind": "lion"}])";
   for (const char* precision : kPrecisions)
-    for (const Layout& layout : {Layout{}, ranks(2, 2, 2), ranks(1, 4, 3)}) {
+    for (const Layout& layout : {Layout{}, data_parallel_ranks(2, 2, 2), data_parallel_ranks(1, 4, 3)}) {
       const auto both = run(problem_of(precision, "adamw", rules), layout, 1);
       expect_from(both[0], run(problem_of(precision, "lion"), layout, 1)[0],
                   run(problem_of(precision, "adamw"), layout, 1)[0], named);
@@ -135,10 +130,11 @@ TEST(OptimizerRules, LayoutsGiveTheSameBitsWithSeveralOptimizersInABlock) {
   for (const char* precision : kPrecisions) {
     Problem problem = problem_of(precision, "adamw", rules);
     problem.tied = false;
-    const auto ddp = run(problem, ranks(4, 1, 0), 3);
-    for (const Layout& layout : {ranks(1, 4, 1), ranks(2, 2, 2), ranks(1, 4, 3), ranks(2, 2, 3)})
+    const auto ddp = run(problem, data_parallel_ranks(4, 1, 0), 3);
+    for (const Layout& layout : {data_parallel_ranks(1, 4, 1), data_parallel_ranks(2, 2, 2),
+                                 data_parallel_ranks(1, 4, 3), data_parallel_ranks(2, 2, 3)})
       EXPECT_EQ(testing::first_difference(ddp, run(problem, layout, 3)), "") << layout.name();
-    Layout stages = ranks(4, 1, 0);
+    Layout stages = data_parallel_ranks(4, 1, 0);
     stages.pp = 2;
     EXPECT_EQ(testing::first_difference(ddp, run(problem, stages, 3)), "");
   }
