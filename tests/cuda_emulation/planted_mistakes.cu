@@ -58,6 +58,17 @@ __global__ void halves(float* out) {
   reinterpret_cast<uint16_t*>(out)[2 * (place() ^ 1) + 1] = 1;
 }
 
+/// Correct: four threads write the bytes of one word.
+__global__ void bytes(float* out) {
+  for (int i = 0; i < 4; ++i) reinterpret_cast<uint8_t*>(out)[4 * (place() ^ i) + i] = 1;
+}
+
+/// Two threads write the last byte of a word.
+__global__ void byte_written_twice(float* out) {
+  reinterpret_cast<uint8_t*>(out)[4 * place() + (place() & 1 ? 0 : 3)] = 1;
+  if (place() & 1) reinterpret_cast<uint8_t*>(out)[4 * place() - 1] = 2;
+}
+
 __global__ void read_from_neighbour(float* out) {
   const int next = (place() + kThreads) % (kThreads * kBlocks);
   out[place()] = 1;
@@ -98,6 +109,8 @@ void block_reversed_with_warp_barrier(float* out, CudaStream& stream) {
 }
 void two_writers(float* out, CudaStream& stream) { run(out, stream, written_twice, 0); }
 void halves_of_a_word(float* out, CudaStream& stream) { run(out, stream, halves, 0); }
+void bytes_of_a_word(float* out, CudaStream& stream) { run(out, stream, bytes, 0); }
+void two_writers_of_a_byte(float* out, CudaStream& stream) { run(out, stream, byte_written_twice, 0); }
 void neighbour_block_read(float* out, CudaStream& stream) { run(out, stream, read_from_neighbour, 0); }
 void barrier_for_half_a_block(float* out, CudaStream& stream) { run(out, stream, half_a_block, 0); }
 void shuffle_for_half_a_warp(float* out, CudaStream& stream) { run(out, stream, half_a_warp, 0); }

@@ -18,6 +18,8 @@ void warp_reversed_with_warp_barrier(float* out, kernels::cuda::CudaStream& stre
 void block_reversed_with_warp_barrier(float* out, kernels::cuda::CudaStream& stream);
 void two_writers(float* out, kernels::cuda::CudaStream& stream);
 void halves_of_a_word(float* out, kernels::cuda::CudaStream& stream);
+void bytes_of_a_word(float* out, kernels::cuda::CudaStream& stream);
+void two_writers_of_a_byte(float* out, kernels::cuda::CudaStream& stream);
 void neighbour_block_read(float* out, kernels::cuda::CudaStream& stream);
 void barrier_for_half_a_block(float* out, kernels::cuda::CudaStream& stream);
 void shuffle_for_half_a_warp(float* out, kernels::cuda::CudaStream& stream);

@@ -5,8 +5,9 @@
 // and fibers. Kernels therefore need no special types, and device memory is watched like shared memory, also
 // between blocks.
 //
-// Each word of four bytes (of two in a page of memory in which accesses of two bytes were seen) has a cell
-// with its last write and the reads since then. An access is ordered after another access of
+// Each word of four bytes has a cell with its last write and the reads since then. A page of memory in which
+// narrower accesses were seen has a cell for each two bytes or for each byte. An access is ordered after
+// another access of
 //   - the same thread;
 //   - the same block, if a barrier of the block lies between them;
 //   - the same warp, if a barrier or shuffle of the warp lies between them;
@@ -42,7 +43,7 @@ class Page {
  public:
   /// Returns the bytes of one cell, for an access at `address`.
   uintptr_t cell_bytes(uintptr_t address, uintptr_t bytes) {
-    if (word_ == 4 && (bytes < 4 || address % 4 != 0)) halve();
+    while (bytes < word_ || address % word_ != 0) halve();
     return word_;
   }
   Cell& cell(uintptr_t address) { return cells_[address % kPageBytes / word_]; }
@@ -52,7 +53,7 @@ class Page {
     std::vector<Cell> halves(2 * cells_.size());
     for (size_t i = 0; i < halves.size(); ++i) halves[i] = cells_[i / 2];
     cells_.swap(halves);
-    word_ = 2;
+    word_ /= 2;
   }
   uintptr_t word_ = 4;
   std::vector<Cell> cells_ = std::vector<Cell>(kPageBytes / 4);

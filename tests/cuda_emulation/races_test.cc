@@ -83,6 +83,8 @@ const Race kRaces[] = {
     {"BlockReversedWithWarpBarrier", cuda_emulation::block_reversed_with_warp_barrier, "race: "},
     {"TwoWriters", cuda_emulation::two_writers, "race: second write to device memory"},
     {"HalvesOfAWord", cuda_emulation::halves_of_a_word, nullptr},
+    {"BytesOfAWord", cuda_emulation::bytes_of_a_word, nullptr},
+    {"TwoWritersOfAByte", cuda_emulation::two_writers_of_a_byte, "race: second write to device memory"},
     {"NeighbourBlockRead", cuda_emulation::neighbour_block_read, "of another block"},
     {"BeyondSharedMemory", cuda_emulation::beyond_shared_memory, "shared memory beyond"},
 };
