@@ -9,6 +9,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "engine/config/config_tree.h"
@@ -176,9 +177,11 @@ Error error_of(LayoutRun& run) {
 /// The host waits for counts that never arrive only until the deadline, and reads none.
 TEST(FarExperts, NameARankThatHangs) {
   constexpr double kDeadline = 2;
-  const auto comm = std::make_shared<FaultyComm>(2, 1, kDeadline, [](comm::Operation now) {
-    if (now == comm::Operation::kAllGather)
-      std::this_thread::sleep_for(std::chrono::duration<double>(2 * kDeadline));
+  bool hung = false;
+  const auto comm = std::make_shared<FaultyComm>(2, 1, kDeadline, [&hung](comm::Operation now) {
+    if (now != comm::Operation::kAllGather || std::exchange(hung, true)) return;
+    // Much longer than the deadline: on a busy machine, rank 0 sees late that nobody came.
+    std::this_thread::sleep_for(std::chrono::duration<double>(4 * kDeadline));
   });
   Problem problem = far(problem_of(false), "nccl");
   problem.weights_every = 0;
