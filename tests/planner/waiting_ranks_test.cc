@@ -147,13 +147,14 @@ void add_pipelines(std::vector<Layout>* all) {
     }
 }
 
+/// A CPU computes in the host's memory, so only the disk is another place.
 void add_offload(std::vector<Layout>* all) {
-  for (const char* const what : {R"({"activations": "host"})", R"({"optimizer": "host"})"})
+  for (const int64_t stages : {1, 2})
     for (const int64_t stage : {1, 3}) {
-      Layout l = with(1, 4, stage);
-      l.offload = what, all->push_back(l);
-      l.pp = 2, l.dp_shard = 2, l.stage = 1, l.accumulation = 4;
-      if (stage == 1) all->push_back(l);
+      Layout l = with(1, 4 / stages, stage);
+      l.pp = stages, l.accumulation = 2 * stages;
+      l.offload = R"({"activations": "disk", "folder": ")" + ::testing::TempDir() + "\"}";
+      if (stages == 1 || stage == 1) all->push_back(l);
     }
 }
 

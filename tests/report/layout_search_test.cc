@@ -109,6 +109,32 @@ double compare_bounds(const Case& c, const std::string& name) {
   return layouts > 0 ? shares / layouts : 1;
 }
 
+/// Devices have room for few layouts, none of which is likely fast.
+TEST(LayoutSearch, FindsALayoutThatFitsWithFewForecasts) {
+  int found = 0, cases = 0;
+  for (uint32_t seed = 0; seed < 80; ++seed) {
+    Case c = random_case(seed);
+    c.cluster.device.memory_bytes = 1e12;
+    const auto layouts = [&](int64_t most, bool prunes) {
+      try {
+        return train::search_layouts(config::ConfigTree::from_json(c.config.dump()), c.cluster,
+                                     {.ranks = c.ranks, .top = 100000, .most = most, .prunes = prunes})
+            .layouts;
+      } catch (const Error&) {
+        return std::vector<FoundLayout>();
+      }
+    };
+    const std::vector<FoundLayout> all = layouts(100000, false);
+    if (all.size() < 40) continue;
+    int64_t least = all.front().bytes;
+    for (const FoundLayout& layout : all) least = std::min(least, layout.bytes);
+    c.cluster.device.memory_bytes = 1.1 * static_cast<double>(least);
+    ++cases, found += !layouts(8, true).empty();
+  }
+  EXPECT_GT(cases, 10);
+  EXPECT_GE(10 * found, 6 * cases) << found;
+}
+
 TEST(LayoutSearch, BoundsAreBounds) {
   for (uint32_t seed = 0; seed < 10; ++seed)
     EXPECT_GT(compare_bounds(random_case(seed), "case " + std::to_string(seed)), 0.1) << seed;
