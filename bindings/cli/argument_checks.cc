@@ -87,7 +87,7 @@ void add_search(CLI::App* plan, bool* search, int64_t* ranks, int32_t* top) {
       ->capture_default_str();
 }
 
-void add_cluster(CLI::App* plan, std::string* cluster, double* tokens) {
+void add_cluster(CLI::App* plan, std::string* cluster, double* tokens, std::string* trace) {
   plan->add_option("--cluster", *cluster,
                    "Predict a step on these devices: a cluster file, or a100-80, h100-80 or h200-141")
       ->type_name("FILE|NAME");
@@ -95,6 +95,11 @@ void add_cluster(CLI::App* plan, std::string* cluster, double* tokens) {
                    "With --cluster: tokens of a whole run, such as 1.5e12, to predict its days")
       ->type_name("TOKENS")
       ->check(number_from_zero());
+  plan->add_option(
+          "--trace", *trace,
+          "With --cluster: also write the predicted step to this file, for ui.perfetto.dev; an image "
+          "if its name ends in .svg")
+      ->type_name("FILE");
 }
 
 void add_published(CLI::App* plan, CLI::Option* config, bool* published, std::string* tables) {
@@ -107,7 +112,8 @@ void add_published(CLI::App* plan, CLI::Option* config, bool* published, std::st
       "Compare published training runs with their predictions");
   flag->trigger_on_parse();
   flag->excludes(config);
-  for (const char* const other : {"--set", "--cluster", "--search"}) flag->excludes(plan->get_option(other));
+  for (const char* const other : {"--set", "--cluster", "--search", "--trace"})
+    flag->excludes(plan->get_option(other));
   plan->add_option("--tables", *tables, "With --published: a table of runs, or a folder of tables")
       ->type_name("FILE|DIR")
       ->needs(flag);

@@ -197,6 +197,7 @@ HWS_API void hws_buffer_destroy(hws_buffer* buffer);
 #define HWS_FORMAT_BINARY 1   /**< FlatBuffers, capi/schema/config.fbs; for the schema: .bfbs */
 #define HWS_FORMAT_RESOLVED 2 /**< for a config: every field, with defaults, presets and rules applied */
 #define HWS_FORMAT_TEXT 3     /**< for a report: text for people */
+#define HWS_FORMAT_SVG 4      /**< for a trace: an image */
 
 /** Parses a config from `size` bytes. format: HWS_FORMAT_JSON or HWS_FORMAT_BINARY. Errors: HWS_CONFIG_PARSE
  * (where the text stops being JSON), HWS_CONFIG_INVALID (every unknown key, wrong type and wrong name at
@@ -327,6 +328,11 @@ HWS_API hws_status hws_plan_search(const hws_config* config, const char* cluster
  * name that Transformers has for the model, or "none (...)" and the reason. Memory and bytes sent are those
  * of one rank, FLOPs those of the complete model. */
 HWS_API hws_status hws_plan_report(const hws_plan* plan, int32_t format, hws_buffer** out);
+/** *out: the predicted step of a plan of hws_plan_create_on, in the forms of hws_engine_trace, so that both can
+ * be compared. It has one rank of each stage of the pipeline, because all ranks of a stage are predicted
+ * alike; "otherData" has "cluster", "predicted": true and "seconds" in place of "step". Errors:
+ * HWS_FAILED_PRECONDITION for a plan that predicts no step. */
+HWS_API hws_status hws_plan_trace(const hws_plan* plan, int32_t format, hws_buffer** out);
 HWS_API void hws_plan_destroy(hws_plan* plan);
 
 /* --------------------------------------------------------------------------------------------------- comm */
@@ -1160,7 +1166,9 @@ HWS_API hws_status hws_engine_set_trace(hws_engine* engine, int32_t detail);
  * rank and a thread per lane (compute, communication, saves), in microseconds; for each rank, "otherData" has
  * the share of its communication that was hidden behind compute, and the time for which exchanges within
  * blocks delayed it ("exchanging_seconds") or ran while it computed ("beside_seconds"). HWS_FORMAT_TEXT: only
- * these figures, as a table. Errors: HWS_FAILED_PRECONDITION if no step was recorded. */
+ * these figures, as a table. HWS_FORMAT_SVG: an image with a row per lane, of the instructions but not the
+ * kernels; each half pixel has the colour of what ran longest. Errors: HWS_FAILED_PRECONDITION if no step was
+ * recorded. */
 HWS_API hws_status hws_engine_trace(const hws_engine* engine, int32_t format, hws_buffer** out);
 /** *out: where the time of the steps went since HWS_TRACE_KERNELS was set, without the first step, which
  * warms up, if there is another. HWS_FORMAT_JSON: {"ranks": [{"rank", "steps", "seconds", "waited_seconds",

@@ -301,7 +301,8 @@ enum class Format : std::int32_t {
   kJson = HWS_FORMAT_JSON,
   kBinary = HWS_FORMAT_BINARY,
   kResolved = HWS_FORMAT_RESOLVED,
-  kText = HWS_FORMAT_TEXT
+  kText = HWS_FORMAT_TEXT,
+  kSvg = HWS_FORMAT_SVG
 };
 
 class Config {
@@ -380,6 +381,12 @@ class Plan {
   std::string report(Format format = Format::kText) const {
     return detail::text([&](hws_buffer** out) {
       return hws_plan_report(handle_.get(), static_cast<std::int32_t>(format), out);
+    });
+  }
+  /// The predicted step of a plan for a cluster.
+  std::string trace(Format format = Format::kJson) const {
+    return detail::text([&](hws_buffer** out) {
+      return hws_plan_trace(handle_.get(), static_cast<std::int32_t>(format), out);
     });
   }
 

@@ -1,10 +1,11 @@
 // The functions hws_plan_*: the exact plan of a config, made without allocating a tensor. Creation also makes
-// both reports, so that a plan is immutable and every error comes from its creation.
+// both reports, so that a plan is immutable and every error of the config comes from its creation.
 #include <cmath>
 
 #include "capi/src/buffer.h"
 #include "capi/src/config.h"
 #include "capi/src/guard.h"
+#include "capi/src/trace_form.h"
 #include "engine/report/foretold_report.h"
 #include "engine/report/plan_report.h"
 #include "engine/report/search_report.h"
@@ -20,7 +21,7 @@ constexpr int32_t kMostLayouts = 1000;
 class PlanObject : public Object {
  public:
   static constexpr HandleType kType = HandleType::kPlan;
-  std::string text, json;
+  hawser::train::PlanTexts texts;
 };
 
 }  // namespace
@@ -30,8 +31,8 @@ hws_status hws_plan_create(const hws_config* config, hws_plan** out) {
     call.out(out);
     auto plan = std::make_unique<PlanObject>();
     const hawser::config::ConfigTree tree = Use<Config>(call, config, Access::kShared)->tree;
-    plan->json = hawser::train::plan_report(tree, true);
-    plan->text = hawser::train::plan_report(tree, false);
+    plan->texts.json = hawser::train::plan_report(tree, true);
+    plan->texts.text = hawser::train::plan_report(tree, false);
     publish(std::move(plan), out);
   });
 }
@@ -44,8 +45,7 @@ hws_status hws_plan_create_on(const hws_config* config, const char* cluster, dou
       call.invalid("tokens", fmt::format("is {}; it must be 0 (none) or the tokens of a run", tokens));
     auto plan = std::make_unique<PlanObject>();
     const hawser::config::ConfigTree tree = Use<Config>(call, config, Access::kShared)->tree;
-    hawser::train::PlanTexts texts = hawser::train::foretold_plan(tree, text, tokens);
-    plan->text = std::move(texts.text), plan->json = std::move(texts.json);
+    plan->texts = hawser::train::foretold_plan(tree, text, tokens);
     publish(std::move(plan), out);
   });
 }
@@ -61,8 +61,7 @@ hws_status hws_plan_search(const hws_config* config, const char* cluster, int64_
       call.invalid("top", fmt::format("is {}; it must be 1 to {}", top, kMostLayouts));
     auto plan = std::make_unique<PlanObject>();
     const hawser::config::ConfigTree tree = Use<Config>(call, config, Access::kShared)->tree;
-    hawser::train::PlanTexts texts = hawser::train::searched_plan(tree, text, ranks, top);
-    plan->text = std::move(texts.text), plan->json = std::move(texts.json);
+    plan->texts = hawser::train::searched_plan(tree, text, ranks, top);
     publish(std::move(plan), out);
   });
 }
@@ -75,7 +74,20 @@ hws_status hws_plan_report(const hws_plan* plan, int32_t format, hws_buffer** ou
       call.invalid("format",
                    fmt::format("is {}; this function takes HWS_FORMAT_TEXT and HWS_FORMAT_JSON", format));
     }
-    publish_text(format == HWS_FORMAT_TEXT ? object->text : object->json, out);
+    publish_text(format == HWS_FORMAT_TEXT ? object->texts.text : object->texts.json, out);
+  });
+}
+
+hws_status hws_plan_trace(const hws_plan* plan, int32_t format, hws_buffer** out) {
+  return guard(__func__, [&](const Call& call) {
+    call.out(out);
+    const Use<PlanObject> object(call, plan, Access::kShared);
+    const hawser::train::TraceForm form = trace_form(call, format);
+    if (!object->texts.trace)
+      hawser::fail(hawser::Code::kFailedPrecondition,
+                   "the plan has no predicted step: make it with hws_plan_create_on, which takes a cluster "
+                   "(after a search, with the fields of one of the layouts)");
+    publish_text(object->texts.trace(form), out);
   });
 }
 

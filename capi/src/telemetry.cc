@@ -4,6 +4,7 @@
 #include "capi/src/buffer.h"
 #include "capi/src/engine.h"
 #include "capi/src/guard.h"
+#include "capi/src/trace_form.h"
 
 using namespace hawser::capi;
 
@@ -112,7 +113,7 @@ hws_status hws_engine_trace(const hws_engine* engine, int32_t format, hws_buffer
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     const Use<Engine> use(call, engine, Access::kShared);
-    publish_text(use->trainer->traces().report(wants_json(call, format)), out);
+    publish_text(use->trainer->traces().report(trace_form(call, format)), out);
   });
 }
 

@@ -1,6 +1,7 @@
 #include "engine/cluster/foretell.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace hawser::cluster {
 namespace {
@@ -125,12 +126,13 @@ ForetoldStep foretell(const std::vector<StageProblem>& stages, const std::vector
     plans.push_back(stages[s].plan);
     tables.push_back({costs[s]});
   }
-  const std::vector<std::vector<plan::Timeline>> lines = simulate(plans, tables);
   ForetoldStep step;
+  for (std::vector<plan::Timeline>& ranks : simulate(plans, tables))
+    step.lines.push_back(std::move(ranks.front()));
   for (size_t s = 0; s < stages.size(); ++s)
-    step.seconds = std::max(step.seconds, overlap_of(*plans[s], lines[s].front()).makespan);
+    step.seconds = std::max(step.seconds, overlap_of(*plans[s], step.lines[s]).makespan);
   for (size_t s = 0; s < stages.size(); ++s)
-    step.stages.push_back(stage_times(stages[s], tables[s].front(), lines[s].front(), step.seconds));
+    step.stages.push_back(stage_times(stages[s], tables[s].front(), step.lines[s], step.seconds));
   return step;
 }
 

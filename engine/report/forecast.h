@@ -21,6 +21,10 @@ class Forecast {
   /// The plans of each stage.
   const std::vector<EnginePlans>& stages() const { return stages_; }
   const cluster::ForetoldStep& step() const { return step_; }
+  /// The first rank of a stage, a number in the world.
+  int64_t first_of_stage(size_t stage) const {
+    return strategies_.first_of_stage(static_cast<int64_t>(stage));
+  }
   std::vector<cluster::StageProblem> problems() const;
   /// What a rank of the first stage sends.
   std::vector<cluster::SentRow> sent() const { return cluster::sent_rows(cluster_, problems().front()); }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "engine/assembly/assemble.h"
 #include "engine/base/error.h"
@@ -53,6 +54,7 @@ class ForetoldReport {
 
   std::string json() const;
   std::string text() const;
+  std::string trace(TraceForm form) const;
 
  private:
   double steps() const { return std::ceil(tokens_ / forecast_.tokens_of_step()); }
@@ -239,11 +241,27 @@ std::string ForetoldReport::text() const {
   return text;
 }
 
+std::string ForetoldReport::trace(TraceForm form) const {
+  std::vector<TracedRank> ranks;
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    const int64_t first = forecast_.first_of_stage(s);
+    ranks.push_back(
+        {static_cast<int32_t>(first),
+         stages_.size() > 1 ? fmt::format("rank {} (stage {})", first, s) : fmt::format("rank {}", first),
+         &stages_[s].train, step_.lines[s]});
+  }
+  const OrderedJson facts = {{"cluster", cluster_.name}, {"predicted", true}, {"seconds", step_.seconds}};
+  return trace_report(ranks, form,
+                      fmt::format("a predicted step of {} rank{} of {}: {:.4f} s", forecast_.ranks(),
+                                  forecast_.ranks() == 1 ? "" : "s", cluster_.name, step_.seconds),
+                      facts);
+}
+
 }  // namespace
 
 PlanTexts foretold_plan(const config::ConfigTree& config, std::string_view cluster, double tokens) {
-  const ForetoldReport report(config, cluster, tokens);
-  return {report.text(), report.json()};
+  const auto report = std::make_shared<const ForetoldReport>(config, cluster, tokens);
+  return {report->text(), report->json(), [report](TraceForm form) { return report->trace(form); }};
 }
 
 }  // namespace hawser::train

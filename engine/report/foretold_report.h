@@ -2,15 +2,20 @@
 // step on a cluster, where they go, and the memory of every stage.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
 #include "engine/config/config_tree.h"
+#include "engine/report/trace_report.h"
 
 namespace hawser::train {
 
 struct PlanTexts {
   std::string text, json;
+  /// Returns the predicted step, with one rank of each stage, in the form of a measured one (trace_report.h).
+  /// Null if no step was predicted. May be called on any thread.
+  std::function<std::string(TraceForm)> trace = {};
 };
 
 /// Predicts a step. `cluster`: JSON, or the name of a cluster in the library. `tokens`: the tokens of a whole

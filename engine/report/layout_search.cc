@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <utility>
 
 #include "engine/assembly/assemble.h"
 #include "engine/base/error.h"
@@ -72,7 +73,8 @@ class Search {
         space_(tree, base, options.ranks),
         one_rank_(alone(base)),
         model_(model_of(one_rank_)),
-        bounds_(model_, base, cluster, space_) {
+        bounds_(model_, base, cluster, space_),
+        most_(options.most) {
     result_.ranks = options.ranks, result_.global_batch = base.batch.global_batch;
     result_.least_bytes = std::numeric_limits<double>::infinity();
   }
@@ -81,6 +83,7 @@ class Search {
     std::vector<Candidate> tight, left;
     try_in_order(candidates(), options_.prunes ? &tight : nullptr, &left);
     try_in_order(tight, nullptr, &left);
+    if (result_.layouts.empty()) try_smallest(&left);
     for (const Candidate& c : left) leave(c);
     return std::move(result_);
   }
@@ -135,11 +138,30 @@ class Search {
     }
   }
 
+  /// Tries as many layouts again, those with the least bytes first, until one fits. `left` keeps the others.
+  void try_smallest(std::vector<Candidate>* left) {
+    std::vector<std::pair<double, size_t>> by_bytes;
+    for (size_t i = 0; i < left->size(); ++i) {
+      const LayoutChoice& choice = (*left)[i].choice;
+      by_bytes.emplace_back(bounds_.least_bytes(choice, choice.zero_stage).all(), i);
+    }
+    std::sort(by_bytes.begin(), by_bytes.end());
+    most_ += options_.most, most_passes_ += kMostPasses;
+    std::vector<Candidate> now, others;
+    for (const auto& [bytes, i] : by_bytes) {
+      const Candidate& c = (*left)[i];
+      (result_.layouts.empty() && may_try(c) ? now : others).push_back(c);
+      if (now.size() == kTogether) try_all(std::exchange(now, {}));
+    }
+    try_all(now);
+    *left = std::move(others);
+  }
+
   /// True if the layout does not fit, or joins those that are tried last.
   bool put_off(const Candidate& c, std::vector<Candidate>* tight) {
     if (!fits_at_least(c.choice)) return true;
     const double least = bounds_.least_bytes(c.choice, c.choice.zero_stage).all();
-    if (least <= kTight * cluster_.device.memory_bytes) return false;
+    if (least * above_ <= kTight * cluster_.device.memory_bytes) return false;
     tight->push_back(c);
     return true;
   }
@@ -147,8 +169,8 @@ class Search {
   /// False if the layout cannot be among the fastest, or if the forecasts have reached a limit.
   bool may_try(const Candidate& c) const {
     if (!options_.prunes) return true;
-    return !is_slower(c) && result_.forecasts < options_.most && c.passes <= kMostPassesOfOne &&
-           passes_ + c.passes <= kMostPasses;
+    return !is_slower(c) && result_.forecasts < most_ && c.passes <= kMostPassesOfOne &&
+           passes_ + c.passes <= most_passes_;
   }
 
   void leave(const Candidate& c) {
@@ -201,6 +223,10 @@ class Search {
       return;
     }
     ++result_.forecasts;
+    const LayoutChoice& choice = tried.layout.choice;
+    const double least = bounds_.least_bytes(choice, choice.zero_stage).all();
+    const double above = static_cast<double>(tried.layout.bytes) / least;
+    above_ = result_.forecasts == 1 ? above : std::min(above_, above);
     if (tried.outcome == Tried::Outcome::kTooLarge)
       return count_too_large(largest(tried.layout), static_cast<double>(tried.layout.bytes));
     result_.least_bytes = std::min(result_.least_bytes, static_cast<double>(tried.layout.bytes));
@@ -224,7 +250,9 @@ class Search {
   const config::ResolvedConfig one_rank_;
   const nn::Model model_;
   LayoutBounds bounds_;
-  int64_t passes_ = 0;  // in the forecasts so far
+  int64_t most_, most_passes_ = kMostPasses;  // forecasts, and passes in them
+  int64_t passes_ = 0;                        // in the forecasts so far
+  double above_ = 1;                          // least ratio of the bytes of a forecast to the least bytes
   SearchResult result_;
 };
 

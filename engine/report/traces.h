@@ -13,6 +13,7 @@
 #include "engine/plan/timeline.h"
 #include "engine/ranks/ranks.h"
 #include "engine/report/metrics.h"
+#include "engine/report/trace_report.h"
 #include "engine/state/progress.h"
 
 namespace hawser::train {
@@ -25,8 +26,8 @@ class Traces {
   /// Starts or stops recording, from the next step on. Stopping drops what was recorded. `kernels` also
   /// records every kernel call. Throws kFailedPrecondition for inference and while a step is pending.
   void set(bool on, bool kernels = false);
-  /// The last step of every local rank, as trace events for Perfetto or chrome://tracing (json), or as text.
-  std::string report(bool json) const;
+  /// The last step of every local rank (trace_report.h).
+  std::string report(TraceForm form) const;
   /// Time by kernel and shape on every local rank, summed over all steps after the first since set(true,
   /// true).
   std::string profile_report(bool json) const;  // profile_report.cc

@@ -163,6 +163,16 @@ static void plan_on(void) {
   CHECK(strstr(json, "\"foretold\"") != NULL && strstr(json, "\"days\"") != NULL);
   CHECK_OK(hws_plan_report(made, HWS_FORMAT_TEXT, &out));
   CHECK(strstr(check_text(out), "MFU") != NULL);
+  CHECK_OK(hws_plan_trace(made, HWS_FORMAT_JSON, &out));
+  CHECK(strstr(check_text(out), "\"traceEvents\"") != NULL);
+  CHECK_OK(hws_plan_trace(made, HWS_FORMAT_SVG, &out));
+  CHECK(strncmp(check_text(out), "<svg", 4) == 0);
+  CHECK_OK(hws_plan_trace(made, HWS_FORMAT_TEXT, &out));
+  CHECK(strstr(check_text(out), "a predicted step of 1 rank of h100-80") != NULL);
+  CHECK_ERROR(hws_plan_trace(made, HWS_FORMAT_BINARY, &out), HWS_INVALID_ARGUMENT, "HWS_FORMAT_SVG");
+  hws_plan_destroy(made);
+  CHECK_OK(hws_plan_create(config, &made));
+  CHECK_ERROR(hws_plan_trace(made, HWS_FORMAT_SVG, &out), HWS_FAILED_PRECONDITION, "hws_plan_create_on");
   hws_plan_destroy(made);
   CHECK_ERROR(hws_plan_create_on(config, "h100", 0, &made), HWS_NOT_FOUND, "h100-80");
   CHECK(made == NULL);

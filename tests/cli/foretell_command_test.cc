@@ -21,6 +21,18 @@ TEST_F(ForetellCommand, PlansForGpusThatAreNotHere) {
   EXPECT_GT(plan.at("foretold").at("run").at("days").get<double>(), 0);
 }
 
+TEST_F(ForetellCommand, WritesTheStepForViewers) {
+  const std::string words = "plan gpt2-124m --set /precision=bf16 --set /mesh/pp=2 --cluster h100-80 --trace ";
+  succeed(words + "step.json");
+  const json trace = json::parse(read_text(path("step.json")));
+  EXPECT_GT(trace.at("traceEvents").size(), 20u);
+  EXPECT_EQ(trace.at("otherData").at("ranks").size(), 2u);
+  succeed(words + "step.svg");
+  EXPECT_EQ(read_text(path("step.svg")).rfind("<svg ", 0), 0u);
+  refused("plan gpt2-124m --trace step.json", {"--trace", "--cluster"});
+  refused("plan gpt2-124m --cluster h100-80 --search --trace step.json", {"--trace", "--search"});
+}
+
 /// A model of 405B parameters on 16,384 ranks, whose plan is made and played here.
 TEST_F(ForetellCommand, PlansForAsManyRanksAsAMeshHas) {
   const json plan = json::parse(

@@ -331,7 +331,7 @@ TEST_P(FarEngine, TracesItsSteps) {
   const auto far = make("cuda", false, 2);
   far->traces().set(true, true);
   far->train_step();
-  EXPECT_FALSE(json::parse(far->traces().report(true)).at("traceEvents").empty());
+  EXPECT_FALSE(json::parse(far->traces().report(train::TraceForm::kJson)).at("traceEvents").empty());
   EXPECT_NE(far->traces().profile_report(false).find("matmul"), std::string::npos);
 }
 

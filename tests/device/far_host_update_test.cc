@@ -304,7 +304,7 @@ TEST_P(FarHostEngine, TracesTheHostsLane) {
   here->traces().set(true, false);
   here->train_step();
   size_t updates = 0, names = 0;
-  const auto trace = nlohmann::json::parse(here->traces().report(true));
+  const auto trace = nlohmann::json::parse(here->traces().report(train::TraceForm::kJson));
   for (const nlohmann::json& event : trace.at("traceEvents")) {
     updates += event.value("cat", "") == "host" &&
                event.at("name").get<std::string>().find("OPTIMIZER_STEP") != std::string::npos;

@@ -154,7 +154,7 @@ TEST(FarPipeline, AnswersFromACheckpointAndTracesItsSteps) {
     LayoutRun run(far(problem, transport), layout);
     run.trainer().traces().set(true, true);
     run.step();
-    EXPECT_GT(json::parse(run.trainer().traces().report(true))
+    EXPECT_GT(json::parse(run.trainer().traces().report(train::TraceForm::kJson))
                   .at("otherData")
                   .at("pipeline")
                   .at("predicted_seconds"),

@@ -108,7 +108,7 @@ TEST(Trace, HoldsEveryStageOfAPipeline) {
         EXPECT_LT(std::max(messages[k].sent_begin, there[k].sent_begin),
                   std::min(messages[k].sent_end, there[k].sent_end));
     }
-    const Json report = Json::parse(run.trainer().traces().report(true));
+    const Json report = Json::parse(run.trainer().traces().report(train::TraceForm::kJson));
     std::map<int, int> events;
     for (const Json& event : report.at("traceEvents")) ++events[event.at("pid").get<int>()];
     EXPECT_GT(events.at(0), 20);
@@ -117,7 +117,8 @@ TEST(Trace, HoldsEveryStageOfAPipeline) {
     EXPECT_GT(pipeline.at("seconds"), 0.0);
     EXPECT_GT(pipeline.at("predicted_seconds"), pipeline.at("seconds").get<double>() / 2);
     EXPECT_LT(pipeline.at("predicted_seconds"), pipeline.at("seconds").get<double>() * 2);
-    EXPECT_NE(run.trainer().traces().report(false).find("predicted from its own costs"), std::string::npos);
+    EXPECT_NE(run.trainer().traces().report(train::TraceForm::kText).find("predicted from its own costs"),
+              std::string::npos);
   }
 }
 
@@ -162,7 +163,7 @@ TEST(Trace, SaysTheSameAsTraceEvents) {
   run.trainer().traces().set(true);
   run.step();
   const plan::Plan& plan = run.trainer().ranks().first().plans().train;
-  const Json report = Json::parse(run.trainer().traces().report(true));
+  const Json report = Json::parse(run.trainer().traces().report(train::TraceForm::kJson));
   std::map<std::pair<int, int>, std::vector<Json>> threads;  // rank and stream
   std::map<std::pair<int, int>, std::string> names;
   for (const Json& e : report.at("traceEvents")) {
@@ -250,7 +251,7 @@ TEST(Trace, IsThereOnlyWhenItWasAskedFor) {
   LayoutRun run({}, l);
   const auto refuses = [&] {
     try {
-      run.trainer().traces().report(true);
+      run.trainer().traces().report(train::TraceForm::kJson);
     } catch (const Error& e) {
       return e.code() == Code::kFailedPrecondition;
     }

@@ -202,7 +202,7 @@ TEST(ExpertPairs, HideWhatExpertsExchangeInATrace) {
     share += own / 4;
   }
   EXPECT_GT(share, 0.05) << "on a machine with fewer cores than ranks; without pairs it is 0";
-  const std::string text = run.traces().report(true);
+  const std::string text = run.traces().report(train::TraceForm::kJson);
   EXPECT_NE(text.find(" and FORWARD"), std::string::npos);
 }
 

@@ -58,7 +58,7 @@ SearchResult search(const Case& c, bool prunes) {
 
 TEST(LayoutSearch, FindsWhatExhaustionFinds) {
   int found = 0;
-  for (uint32_t seed = 0; seed < 100; ++seed) {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
     const Case c = random_case(seed);
     SearchResult some, all;
     try {
@@ -77,7 +77,7 @@ TEST(LayoutSearch, FindsWhatExhaustionFinds) {
       EXPECT_EQ(some.layouts[i].seconds, all.layouts[i].seconds) << seed << " layout " << i;
     }
   }
-  EXPECT_GT(found, 30);
+  EXPECT_GT(found, 60);
 }
 
 /// Compares the bounds of all layouts of a case with their forecasts. Returns the mean of least seconds over
@@ -107,6 +107,32 @@ double compare_bounds(const Case& c, const std::string& name) {
     shares += least / seconds, ++layouts;
   }
   return layouts > 0 ? shares / layouts : 1;
+}
+
+/// Devices have room for few layouts, none of which is likely fast.
+TEST(LayoutSearch, FindsALayoutThatFitsWithFewForecasts) {
+  int found = 0, cases = 0;
+  for (uint32_t seed = 0; seed < 80; ++seed) {
+    Case c = random_case(seed);
+    c.cluster.device.memory_bytes = 1e12;
+    const auto layouts = [&](int64_t most, bool prunes) {
+      try {
+        return train::search_layouts(config::ConfigTree::from_json(c.config.dump()), c.cluster,
+                                     {.ranks = c.ranks, .top = 100000, .most = most, .prunes = prunes})
+            .layouts;
+      } catch (const Error&) {
+        return std::vector<FoundLayout>();
+      }
+    };
+    const std::vector<FoundLayout> all = layouts(100000, false);
+    if (all.size() < 40) continue;
+    int64_t least = all.front().bytes;
+    for (const FoundLayout& layout : all) least = std::min(least, layout.bytes);
+    c.cluster.device.memory_bytes = 1.1 * static_cast<double>(least);
+    ++cases, found += !layouts(8, true).empty();
+  }
+  EXPECT_GT(cases, 10);
+  EXPECT_GE(10 * found, 6 * cases) << found;
 }
 
 TEST(LayoutSearch, BoundsAreBounds) {

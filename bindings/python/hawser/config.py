@@ -188,6 +188,15 @@ class Plan(Handle):
         """Returns memory by category, instructions, FLOPs, whether the run fits this machine, and more."""
         return json.loads(_native.hws_plan_report(self._open, _native.HWS_FORMAT_JSON))
 
+    def trace(self) -> dict[str, Any]:
+        """Returns the predicted step of a plan for a cluster, in the form of Engine.trace. Raises FailedPrecondition for a
+        plan that predicts no step."""
+        return json.loads(_native.hws_plan_trace(self._open, _native.HWS_FORMAT_JSON))
+
+    def trace_svg(self) -> str:
+        """Returns trace() as an SVG image."""
+        return _native.hws_plan_trace(self._open, _native.HWS_FORMAT_SVG).decode()
+
     def __str__(self) -> str:
         return _native.hws_plan_report(self._open, _native.HWS_FORMAT_TEXT).decode()
 

@@ -367,6 +367,10 @@ class Engine(Handle):
         recorded."""
         return json.loads(_native.hws_engine_trace(self._open, _native.HWS_FORMAT_JSON))
 
+    def trace_svg(self) -> str:
+        """Returns the last step as an SVG image. Raises FailedPrecondition if none was recorded."""
+        return _native.hws_engine_trace(self._open, _native.HWS_FORMAT_SVG).decode()
+
     def profile(self) -> dict[str, Any]:
         """Returns the time of the steps by rank and kernel. Raises FailedPrecondition if nothing was recorded."""
         return json.loads(_native.hws_engine_profile(self._open, _native.HWS_FORMAT_JSON))

@@ -67,6 +67,7 @@ TEST(CppConfig, ReadsChangesAndExplains) {
   EXPECT_NE(hawser::Plan(config).report(hawser::Format::kJson).find("total_bytes"), std::string::npos);
   EXPECT_NE(hawser::Plan(config, "h100-80", 1e9).report().find("GPU-hours"), std::string::npos);
   EXPECT_THROW(hawser::Plan(config, "h100"), hawser::NotFound);
+  EXPECT_NE(hawser::Plan(config, "h100-80").trace().find("traceEvents"), std::string::npos);
   EXPECT_NE(hawser::Plan::search(config, "h100-80", 1, 2).report().find("layouts were considered"),
             std::string::npos);
   const Config two = config.fit_ranks(2);

@@ -6,6 +6,7 @@ import json
 import math
 import pickle
 import threading
+from xml.etree import ElementTree
 
 import numpy
 import pytest
@@ -42,6 +43,10 @@ def test_plans_and_proofs():
     there = hawser.Config(tiny_config()).plan("h100-80", tokens=1e9)
     foretold = there.report()["foretold"]
     assert foretold["seconds"] > 0 and foretold["run"]["days"] > 0 and "MFU" in str(there)
+    assert there.trace()["otherData"]["predicted"] is True
+    assert ElementTree.fromstring(there.trace_svg()).tag.endswith("svg")
+    with pytest.raises(hawser.FailedPrecondition, match="hws_plan_create_on"):
+        plan.trace()
     best = hawser.Plan.search(tiny_config(), "h100-80", ranks=1, top=2).report()["layouts"][0]
     assert best["seconds"] > 0 and "batch" in best["fields"]
     with pytest.raises(hawser.InvalidArgument, match="/device: is missing"):

@@ -34,6 +34,7 @@ pub const HWS_FORMAT_JSON: i32 = 0;
 pub const HWS_FORMAT_BINARY: i32 = 1;
 pub const HWS_FORMAT_RESOLVED: i32 = 2;
 pub const HWS_FORMAT_TEXT: i32 = 3;
+pub const HWS_FORMAT_SVG: i32 = 4;
 pub const HWS_ENGINE_INFERENCE: i32 = 1;
 pub const HWS_STEP_ACCEPTED: i32 = 0;
 pub const HWS_STEP_SKIPPED_NON_FINITE: i32 = 1;
@@ -403,6 +404,13 @@ extern "C" {
     #[doc = " name that Transformers has for the model, or \"none (...)\" and the reason. Memory and bytes sent are those"]
     #[doc = " of one rank, FLOPs those of the complete model."]
     pub fn hws_plan_report(plan: *const hws_plan, format: i32, out: *mut *mut hws_buffer) -> hws_status;
+}
+extern "C" {
+    #[doc = " *out: the predicted step of a plan of hws_plan_create_on, in the forms of hws_engine_trace, so that both can"]
+    #[doc = " be compared. It has one rank of each stage of the pipeline, because all ranks of a stage are predicted"]
+    #[doc = " alike; \"otherData\" has \"cluster\", \"predicted\": true and \"seconds\" in place of \"step\". Errors:"]
+    #[doc = " HWS_FAILED_PRECONDITION for a plan that predicts no step."]
+    pub fn hws_plan_trace(plan: *const hws_plan, format: i32, out: *mut *mut hws_buffer) -> hws_status;
 }
 extern "C" {
     pub fn hws_plan_destroy(plan: *mut hws_plan);
@@ -1520,7 +1528,9 @@ extern "C" {
     #[doc = " rank and a thread per lane (compute, communication, saves), in microseconds; for each rank, \"otherData\" has"]
     #[doc = " the share of its communication that was hidden behind compute, and the time for which exchanges within"]
     #[doc = " blocks delayed it (\"exchanging_seconds\") or ran while it computed (\"beside_seconds\"). HWS_FORMAT_TEXT: only"]
-    #[doc = " these figures, as a table. Errors: HWS_FAILED_PRECONDITION if no step was recorded."]
+    #[doc = " these figures, as a table. HWS_FORMAT_SVG: an image with a row per lane, of the instructions but not the"]
+    #[doc = " kernels; each half pixel has the colour of what ran longest. Errors: HWS_FAILED_PRECONDITION if no step was"]
+    #[doc = " recorded."]
     pub fn hws_engine_trace(engine: *const hws_engine, format: i32, out: *mut *mut hws_buffer) -> hws_status;
 }
 extern "C" {

@@ -237,6 +237,18 @@ impl Plan {
     pub fn report(&self) -> Result<PlanReport> {
         json(|out| unsafe { sys::hws_plan_report(self.0.get(), sys::HWS_FORMAT_JSON, out) })
     }
+
+    /// Returns the predicted step of a plan for a cluster, in the form of
+    /// [`Engine::trace`](crate::Engine::trace). Errors: [`Code::FailedPrecondition`] for a plan that
+    /// predicts no step.
+    pub fn trace(&self) -> Result<Value> {
+        json(|out| unsafe { sys::hws_plan_trace(self.0.get(), sys::HWS_FORMAT_JSON, out) })
+    }
+
+    /// Returns the predicted step as an SVG image. Errors: those of [`Plan::trace`].
+    pub fn trace_svg(&self) -> Result<String> {
+        text(|out| unsafe { sys::hws_plan_trace(self.0.get(), sys::HWS_FORMAT_SVG, out) })
+    }
 }
 
 /// A [`Plan`] in numbers: the memory of one rank, and the FLOPs of the whole model.

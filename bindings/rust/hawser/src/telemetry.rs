@@ -46,6 +46,11 @@ impl Engine {
         text(|out| unsafe { sys::hws_engine_trace(self.raw(), sys::HWS_FORMAT_TEXT, out) })
     }
 
+    /// Returns the last step as an SVG image. Errors: those of [`Engine::trace`].
+    pub fn trace_svg(&self) -> Result<String> {
+        text(|out| unsafe { sys::hws_engine_trace(self.raw(), sys::HWS_FORMAT_SVG, out) })
+    }
+
     /// Returns the time by kernel since [`Trace::Kernels`] was set.
     pub fn profile(&self) -> Result<Value> {
         json(|out| unsafe { sys::hws_engine_profile(self.raw(), sys::HWS_FORMAT_JSON, out) })

@@ -60,6 +60,9 @@ fn layouts_are_proven_and_fitted() {
     let there = Plan::new_on(&alone, "h100-80", 1e9).unwrap();
     assert!(there.report().unwrap().others["foretold"]["run"]["days"].as_f64().unwrap() > 0.0);
     assert!(there.text().unwrap().contains("MFU"));
+    assert_eq!(there.trace().unwrap()["otherData"]["predicted"], true);
+    assert!(there.trace_svg().unwrap().starts_with("<svg "));
+    assert_eq!(Plan::new(&alone).unwrap().trace().unwrap_err().code(), Code::FailedPrecondition);
     let found = Plan::search(&alone, "h100-80", 1, 2).unwrap();
     assert!(found.text().unwrap().contains("layouts were considered"));
     assert_eq!(Plan::new_on(&alone, "h100", 0.0).err().unwrap().code(), Code::NotFound);

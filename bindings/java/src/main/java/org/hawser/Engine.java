@@ -462,7 +462,7 @@ public final class Engine extends NativeObject implements AutoCloseable {
     Native.hws_engine_set_trace(this, detail.ordinal());
   }
 
-  /** Returns the last step as trace events for Perfetto and chrome://tracing, or as a table for people. */
+  /** Returns the last step as trace events for Perfetto and chrome://tracing, as a table, or as an image. */
   public String trace(Format format) {
     return Text.of(Native.hws_engine_trace(this, format.number));
   }

@@ -19,6 +19,15 @@ public final class Plan extends NativeObject implements AutoCloseable {
     return Text.of(Native.hws_plan_report(this, 3));
   }
 
+  /**
+   * Returns the predicted step of a plan for a cluster, in the forms of {@link Engine#trace}.
+   *
+   * @throws HawserException.FailedPrecondition if the plan predicts no step
+   */
+  public String trace(Format format) {
+    return Text.of(Native.hws_plan_trace(this, format.number));
+  }
+
   /** Frees the plan's memory now. */
   @Override
   public void close() {

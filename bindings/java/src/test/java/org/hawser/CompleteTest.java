@@ -90,6 +90,7 @@ class CompleteTest {
     assertConstants("HWS_TRACE_", Engine.Detail.values());
     assertTrue(header.contains("#define HWS_FORMAT_JSON " + Format.JSON.number + " "));
     assertTrue(header.contains("#define HWS_FORMAT_TEXT " + Format.TEXT.number + " "));
+    assertTrue(header.contains("#define HWS_FORMAT_SVG " + Format.SVG.number + " "));
   }
 
   private void assertConstants(String prefix, Enum<?>[] values) {

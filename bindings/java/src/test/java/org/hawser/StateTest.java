@@ -50,6 +50,8 @@ class StateTest {
         Plan there = config.planOn("h100-80", 1e9)) {
       assertTrue(there.toJson().contains("\"foretold\""));
       assertTrue(there.toText().contains("GPU-hours"));
+      assertTrue(there.trace(Format.JSON).contains("traceEvents"));
+      assertTrue(there.trace(Format.SVG).startsWith("<svg "));
       assertThrows(HawserException.NotFound.class, () -> config.planOn("h100", 0));
       try (Plan found = config.searchPlans("h100-80", 1, 2)) {
         assertTrue(found.toJson().contains("\"layouts\""));

@@ -1,0 +1,34 @@
+// Trace report: a step for people and for trace viewers, measured (traces.h) or predicted
+// (foretold_report.h). JSON has Google's "Trace Event Format", which Perfetto and chrome://tracing read:
+// complete events ("X") in microseconds, one process per rank. Each lane of the plan has a thread, and so has
+// each lane of the comm that the plan does not use, such as the lane of saves.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/base/json_fwd.h"
+#include "engine/execute/step_trace.h"
+#include "engine/plan/timeline.h"
+
+namespace hawser::train {
+
+enum class TraceForm { kText, kJson, kSvg };
+
+/// The step of one rank.
+struct TracedRank {
+  int32_t number = 0;  ///< in the world
+  std::string name;    ///< "rank 3"
+  const plan::Plan* plan = nullptr;
+  plan::Timeline line;
+  std::vector<StepTrace::LaneCalls> lanes = {};  ///< only for JSON
+  const KernelProfile* kernels = nullptr;        ///< only for JSON; may be null
+};
+
+/// Returns a step in this form. `title`: the first line of the text and the picture. `facts`: keys of
+/// "otherData", before "ranks"; `last_line`: the last but one line of the text, or "".
+std::string trace_report(const std::vector<TracedRank>& ranks, TraceForm form, const std::string& title,
+                         OrderedJson facts, const std::string& last_line = "");
+
+}  // namespace hawser::train
