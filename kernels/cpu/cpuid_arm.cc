@@ -1,5 +1,5 @@
-// CPU detection on 64-bit Arm by the capabilities that the kernel reports to a process (AT_HWCAP and AT_HWCAP2), because a
-// process may not be able to read the processor's own registers.
+// CPU detection on 64-bit Arm by the capabilities that the kernel reports to a process (AT_HWCAP, AT_HWCAP2),
+// because a process may not be able to read the processor's own registers.
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
 

@@ -36,8 +36,8 @@ struct Bf16Words {
     rows[3] = vreinterpretq_f32_f64(vzip2q_f64(c, d));
   }
 
-  /// Stores the words of four adjacent lines, of which `lines` exist: four values of k, of which nk exist, lie
-  /// ld apart.
+  /// Stores the words of four adjacent lines, of which `lines` exist: four values of k, of which nk exist,
+  /// lie ld apart.
   template <class T>
   static HWS_INLINE void across_step(float* out, const T* p, int64_t ld, int nk, int lines) {
     uint16x8_t k[4];
