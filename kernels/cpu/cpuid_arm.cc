@@ -1,5 +1,5 @@
-// CPU detection on 64-bit Arm by the capabilities that the kernel reports to a process (AT_HWCAP), because a
-// process may not be able to read the processor's own registers.
+// CPU detection on 64-bit Arm by the capabilities that the kernel reports to a process (AT_HWCAP, AT_HWCAP2),
+// because a process may not be able to read the processor's own registers.
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
 
@@ -35,7 +35,9 @@ const char* const kArchitecture = "aarch64";
 
 CpuLevel detect_cpu_level() {
   const unsigned long wanted = HWCAP_FP | HWCAP_ASIMD;
-  return (getauxval(AT_HWCAP) & wanted) == wanted ? CpuLevel::kNeon : CpuLevel::kGeneric;
+  if ((getauxval(AT_HWCAP) & wanted) != wanted) return CpuLevel::kGeneric;
+  // Only processors of Armv8.2 and later may have the bf16 instructions.
+  return (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0 ? CpuLevel::kNeonBf16 : CpuLevel::kNeon;
 }
 
 /// A 64-bit Arm processor has no brand string. Some kernels print a model; others only the numbers of the

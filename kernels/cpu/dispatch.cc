@@ -15,9 +15,13 @@ struct LevelName {
   std::string_view name, architecture;
 };
 
-constexpr LevelName kLevels[kCpuLevels] = {
-    {"generic", ""},         {"x86-64-v2", "x86-64"},      {"x86-64-v3", "x86-64"},
-    {"x86-64-v4", "x86-64"}, {"x86-64-v4+bf16", "x86-64"}, {"armv8-a", "aarch64"}};
+constexpr LevelName kLevels[kCpuLevels] = {{"generic", ""},
+                                           {"x86-64-v2", "x86-64"},
+                                           {"x86-64-v3", "x86-64"},
+                                           {"x86-64-v4", "x86-64"},
+                                           {"x86-64-v4+bf16", "x86-64"},
+                                           {"armv8-a", "aarch64"},
+                                           {"armv8.2-a+bf16", "aarch64"}};
 
 bool is_known(CpuLevel level) {
   return level >= CpuLevel::kGeneric && static_cast<int32_t>(level) < kCpuLevels;

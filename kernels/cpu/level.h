@@ -1,8 +1,8 @@
 // Declares the functions with which every CPU level fills its kernel table (kernels/include/table.h). Each
 // .cc of this folder except the dispatcher is compiled once per level with HWS_LEVEL = generic, v2, v3, v4,
-// v4bf16 or neon and HWS_SIMD = the header of that level. Everything except these functions is in an
-// anonymous namespace, and no C++ library header is used: one inline function shared by two levels could make
-// the linker run AVX-512 code on a machine without it.
+// v4bf16, neon or neonbf16 and HWS_SIMD = the header of that level. Everything except these functions is in
+// an anonymous namespace, and no C++ library header is used: one inline function shared by two levels could
+// make the linker run AVX-512 code on a machine without it.
 #pragma once
 
 #include "kernels/include/table.h"

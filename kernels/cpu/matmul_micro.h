@@ -49,8 +49,8 @@ void write_tile(const float* sums, const TileOutput& t, int rows, int columns) {
 }
 
 /// Writes a full tile from registers directly, without going through the stack.
-template <class Words, int kRows>
-HWS_INLINE void write_whole_tile(vf (&sum)[kRows][kTileVectors], const TileOutput& t) {
+template <class Words, int kRows, int kSums>
+HWS_INLINE void write_whole_tile(vf (&sum)[kSums][kTileVectors], const TileOutput& t) {
   if (t.bias != nullptr) {
 #pragma GCC unroll 4
     for (int v = 0; v < kTileVectors; ++v) {
@@ -98,13 +98,34 @@ struct Ahead {
 /// Prefetches nothing, at no cost.
 struct NothingAhead {};
 
-/// a: panel [words][kTileRows]; b: panel [words][kTileColumns].
+/// Adds the products of `words` words to a tile, and moves both panels beyond them.
+template <class Words, int kSums>
+HWS_INLINE void multiply_words(int64_t words, const float*& a, const float*& b,
+                               vf (&sum)[kSums][kTileVectors]) {
+  for (int64_t p = 0; p < words; ++p) {
+    vf bv[kTileVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kTileVectors; ++v) bv[v] = vload(b + v * kLanes);
+    const TileRowValues<kSums> values(a);
+#pragma GCC unroll 16
+    for (int r = 0; r < kSums; ++r) {
+      const vf av = values[r];
+#pragma GCC unroll 4
+      for (int v = 0; v < kTileVectors; ++v) sum[r][v] = Words::multiply_add(av, bv[v], sum[r][v]);
+    }
+    a += kTileRows;
+    b += kTileColumns;
+  }
+}
+
+/// a: panel [words][kTileRows]; b: panel [words][kTileColumns], or in steps of several words (kStepWords).
 template <class Words, int kRows, class Next>
 void micro_kernel(int64_t words, const float* a, const float* b, const TileOutput& t, int columns,
                   Next& ahead) {
-  vf sum[kRows][kTileVectors];
+  constexpr int kSums = kRows + kRows % Words::kStepWords;  // a step of two words has tiles of two rows
+  vf sum[kSums][kTileVectors];
 #pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {
+  for (int r = 0; r < kSums; ++r) {
 #pragma GCC unroll 4
     for (int v = 0; v < kTileVectors; ++v) sum[r][v] = vzero();
   }
@@ -125,21 +146,13 @@ void micro_kernel(int64_t words, const float* a, const float* b, const TileOutpu
       ahead.fetch_one();
     }
     left -= length;
-    for (int64_t p = 0; p < length; ++p) {
-      vf bv[kTileVectors];
-#pragma GCC unroll 4
-      for (int v = 0; v < kTileVectors; ++v) bv[v] = vload(b + v * kLanes);
-      const TileRowValues<kRows> values(a);
-#pragma GCC unroll 16
-      for (int r = 0; r < kRows; ++r) {
-        const vf av = values[r];
-#pragma GCC unroll 4
-        for (int v = 0; v < kTileVectors; ++v) sum[r][v] = Words::multiply_add(av, bv[v], sum[r][v]);
-      }
-      a += kTileRows;
-      b += kTileColumns;
+    if constexpr (Words::kStepWords > 1) {
+      Words::multiply_steps(length, a, b, sum);
+    } else {
+      multiply_words<Words>(length, a, b, sum);
     }
   }
+  if constexpr (Words::kStepWords > 1) Words::make_rows(sum);
   if (columns == kTileColumns) return write_whole_tile<Words, kRows>(sum, t);
   float sums[kRows * kTileColumns];
 #pragma GCC unroll 16

@@ -1,5 +1,6 @@
 // Packing: copies the operands of the matrix product into panels of W rows (of op(a)) or columns (of op(b)),
-// so that the micro-kernel reads both with stride one. Panels are [word][w]; missing rows or columns are 0.
+// so that the micro-kernel reads both with stride one. Panels are [word][w], or in steps of several words
+// (kStepWords); missing rows or columns are 0.
 #pragma once
 
 #include "kernels/cpu/matmul_words_wide.h"
@@ -23,6 +24,10 @@ constexpr HWS_INLINE int64_t round_up(int64_t a, int64_t b) { return divide_up(a
 
 constexpr int64_t kFetchAhead = 256;  ///< bytes of a line that are prefetched while it is packed
 
+/// Values of k that one step of the micro-kernel multiplies.
+template <class Words>
+constexpr int kStepValues = Words::kStepWords* Words::kPerWord;
+
 /// Packs kLanes lines by kLanes words, transposed in registers. kFull: all words exist; otherwise only nk
 /// values of k do.
 template <class Words, int W, bool kFull, class T>
@@ -32,7 +37,17 @@ HWS_INLINE void pack_square(float* panel, const T* p, int64_t ld, int lines, int
   for (int i = 0; i < kLanes; ++i) {
     rows[i] = i >= lines ? vzero() : kFull ? Words::along_k(p + i * ld) : Words::along_k(p + i * ld, nk);
   }
-  vtranspose(rows);
+  if constexpr (Words::kStepWords > 1) {
+    static_assert(W % kLanes == 0);
+    Words::arrange(rows);
+    constexpr int kStepVectors = Words::kStepWords;
+    const int steps = kFull ? kLanes / kStepVectors : (nk + kStepValues<Words> - 1) / kStepValues<Words>;
+    for (int j = 0; j < steps * kStepVectors; ++j)
+      vstore(panel + j / kStepVectors * kStepVectors * W + j % kStepVectors * kLanes, rows[j]);
+    return;
+  } else {
+    vtranspose(rows);
+  }
   if constexpr (kFull) {
 #pragma GCC unroll 16
     for (int j = 0; j < kLanes; ++j) {
@@ -65,10 +80,25 @@ void pack_lines(float* panel, const T* p, int64_t ld, int lines, int64_t k) {
         for (size_t byte = 0; byte < kStep * sizeof(T); byte += 64) __builtin_prefetch(ahead + byte);
       }
       if (nk == kStep) {
-        pack_square<Words, W, true>(out + w, from, ld, n, stored, nk);
+        pack_square<Words, W, true>(out + w * Words::kStepWords, from, ld, n, stored, nk);
       } else {
-        pack_square<Words, W, false>(out + w, from, ld, n, stored, nk);
+        pack_square<Words, W, false>(out + w * Words::kStepWords, from, ld, n, stored, nk);
       }
+    }
+  }
+}
+
+/// Packs lines that are side by side in each stored row, in steps of several words.
+template <class Words, int W, class T>
+void pack_column_steps(float* panel, const T* p, int64_t ld, int lines, int64_t k) {
+  constexpr int kStep = kStepValues<Words>;
+  for (int64_t k0 = 0; k0 < k; k0 += kStep) {
+    const int nk = static_cast<int>(smaller(kStep, k - k0));
+    float* const out = panel + k0 / Words::kPerWord * W;
+#pragma GCC unroll 4
+    for (int w = 0; w < W; w += kLanes) {
+      const int n = lines - w < 0 ? 0 : lines - w < kLanes ? lines - w : kLanes;
+      Words::across_step(out + w * Words::kStepWords, n > 0 ? p + k0 * ld + w : p, ld, n > 0 ? nk : 0, n);
     }
   }
 }
@@ -134,6 +164,8 @@ void pack_typed(float* out, int64_t panel_words, const Operand& x, int64_t line,
       float* to = out + i * panel_words + strip / Words::kPerWord * W;
       if (x.k_contiguous) {
         pack_lines<Words, W>(to, data + first * x.ld + at_k, x.ld, lines, length);
+      } else if constexpr (Words::kStepWords > 1) {
+        pack_column_steps<Words, W>(to, data + at_k * x.ld + first, x.ld, lines, length);
       } else {
         pack_columns<Words, W>(to, data + at_k * x.ld + first, x.ld, lines, length);
       }

@@ -67,7 +67,9 @@ struct MatmulParts {
 
   int64_t block_begin(int64_t block) const { return block * plan.block_k; }
   int64_t block_length(int64_t block) const { return smaller(plan.block_k, args.k - block_begin(block)); }
-  int64_t words_of(int64_t block) const { return divide_up(block_length(block), Words::kPerWord); }
+  int64_t words_of(int64_t block) const {
+    return divide_up(block_length(block), kStepValues<Words>) * Words::kStepWords;
+  }
   int64_t micro_kernel_words(int64_t rows, int64_t columns, int64_t block) const {
     return divide_up(rows, kTileRows) * divide_up(columns, kTileColumns) * words_of(block);
   }
@@ -108,7 +110,8 @@ struct MatmulParts {
     next.row_lines = next.left_in_row = divide_up((x.k_contiguous ? k : lines) * bytes, 64);
     next.at =
         static_cast<const char*>(x.data) + (x.k_contiguous ? line * x.ld + at_k : at_k * x.ld + line) * bytes;
-    next.words_between = larger(2, words / (next.rows * next.row_lines + 1));
+    constexpr int64_t kStep = Words::kStepWords;
+    next.words_between = larger(2, words / (next.rows * next.row_lines + 1) / kStep * kStep);
     return next;
   }
 

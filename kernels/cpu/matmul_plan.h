@@ -129,7 +129,8 @@ inline void cut_k(MatmulPlan& plan, const Matmul& args, int64_t per_word) {
   if (args.k_block == 0) return cut_k(plan, args.k, per_word);
   plan.block_k = args.k_block;
   plan.blocks = plan.segment = larger(1, divide_up(args.k, args.k_block));
-  plan.block_words = divide_up(args.k_block, per_word);
+  constexpr int64_t kStep = Bf16Words::kStepWords;
+  plan.block_words = divide_up(args.k_block, per_word * kStep) * kStep;
 }
 
 /// True if blocks need fp32 sums outside C.

@@ -13,6 +13,9 @@ struct F32Words {
   using Product =
       F32Words;  ///< the type whose multiply_add and store are used: tiles are compiled for it once
   static constexpr int kPerWord = 1;
+  /// Words of a line that one step of the micro-kernel multiplies. Panels are [words / kStepWords][w]
+  /// [kStepWords], and all blocks of k have whole steps.
+  static constexpr int kStepWords = 1;
 
   /// Returns kLanes words along k, of which only nk values exist (the rest become 0).
   static HWS_INLINE vf along_k(const float* p) { return vload(p); }

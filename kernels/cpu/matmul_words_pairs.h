@@ -9,7 +9,7 @@ namespace {
 
 struct Bf16Words {
   using Product = Bf16Words;
-  static constexpr int kPerWord = 2;
+  static constexpr int kPerWord = 2, kStepWords = 1;
 
   static HWS_INLINE vf along_k(const uint16_t* p) { return _mm512_castsi512_ps(_mm512_loadu_si512(p)); }
   static HWS_INLINE vf along_k(const uint16_t* p, int nk) {

@@ -10,7 +10,7 @@ namespace {
 template <class Narrow>
 struct WideWords {
   using Product = F32Words;
-  static constexpr int kPerWord = 1;
+  static constexpr int kPerWord = 1, kStepWords = 1;
 
   static HWS_INLINE vf along_k(const Narrow* p) { return load(p); }
   static HWS_INLINE vf along_k(const Narrow* p, int nk) { return load_n(p, nk); }

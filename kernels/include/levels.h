@@ -11,10 +11,18 @@ struct KernelTable;
 
 /// In ascending order for each architecture. Each level includes the previous ones of its architecture, and
 /// the generic level, which every architecture has.
-enum class CpuLevel : int32_t { kGeneric = 0, kV2 = 1, kV3 = 2, kV4 = 3, kV4Bf16 = 4, kNeon = 5 };
+enum class CpuLevel : int32_t {
+  kGeneric = 0,
+  kV2 = 1,
+  kV3 = 2,
+  kV4 = 3,
+  kV4Bf16 = 4,
+  kNeon = 5,
+  kNeonBf16 = 6
+};
 
 /// The number of levels of all architectures.
-inline constexpr int32_t kCpuLevels = 6;
+inline constexpr int32_t kCpuLevels = 7;
 
 /// The highest level that this build has and this machine can run (read once: CPUID and XCR0, or HWCAP).
 CpuLevel best_cpu_level();
@@ -26,8 +34,8 @@ bool has_cpu_level(CpuLevel level);
 /// level and the best one, unless has_cpu_level(level).
 const KernelTable& cpu_kernels(CpuLevel level);
 
-/// Convert a level to "generic", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4+bf16" or "armv8-a" and
-/// back; -1 for an unknown name.
+/// Convert a level to "generic", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4+bf16", "armv8-a" or
+/// "armv8.2-a+bf16" and back; -1 for an unknown name.
 const char* cpu_level_name(CpuLevel level);
 int32_t cpu_level_from_name(std::string_view name);
 

@@ -27,6 +27,8 @@ std::vector<Case> ranges() {
       bad(R"({"cpu": {"max_isa": "avx2"}})", {"/cpu/max_isa", "\"avx2\" is not one of", "x86-64-v3"}),
       bad(R"({"cpu": {"max_isa": "armv8-a"}})", {"/cpu/max_isa", "\"armv8-a\" is for aarch64 processors",
                                                  "x86-64; use \"generic\"", "leave it out"}),
+      bad(R"({"cpu": {"max_isa": "armv8.2-a+bf16"}})",
+          {"/cpu/max_isa", "\"armv8.2-a+bf16\" is for aarch64 processors", "or \"x86-64-v4+bf16\""}),
       bad(R"({"cuda": {"algorithm_cache": "a"}})",
           {"/cuda/algorithm_cache", "no effect: device is \"cpu\"", "\"cuda\""}),
       bad(R"({"cuda": {"graphs": false}})", {"/cuda/graphs", "no effect: device is \"cpu\"", "\"cuda\""}),

@@ -270,7 +270,8 @@ std::vector<std::string> levels_of(const std::string& max_isa) {
   check(hws_library_info(&text), "hws_library_info");
   const std::string best = nlohmann::json::parse(take_text(text)).at("cpu_level").get<std::string>();
   const std::vector<std::string> architectures[] = {
-      {"generic", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4+bf16"}, {"generic", "armv8-a"}};
+      {"generic", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4+bf16"},
+      {"generic", "armv8-a", "armv8.2-a+bf16"}};
   for (const std::vector<std::string>& levels : architectures) {
     const auto found = std::find(levels.begin(), levels.end(), best);
     if (found != levels.end()) return {levels.begin(), found + 1};

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 
 #include "engine/base/error.h"
@@ -26,13 +27,16 @@ TEST(CpuLevels, EachLevelExceptTheGenericOneIsOfOneArchitecture) {
   EXPECT_STREQ("x86-64", cpu_level_architecture(CpuLevel::kV2));
   EXPECT_STREQ("x86-64", cpu_level_architecture(CpuLevel::kV4Bf16));
   EXPECT_STREQ("aarch64", cpu_level_architecture(CpuLevel::kNeon));
+  EXPECT_STREQ("aarch64", cpu_level_architecture(CpuLevel::kNeonBf16));
   EXPECT_STREQ("", cpu_level_architecture(static_cast<CpuLevel>(kCpuLevels)));
 }
 
 TEST(CpuLevels, LevelsOfTwoArchitecturesHaveTheGenericOneInCommon) {
   EXPECT_EQ(CpuLevel::kV3, common_cpu_level(CpuLevel::kV4, CpuLevel::kV3));
   EXPECT_EQ(CpuLevel::kNeon, common_cpu_level(CpuLevel::kNeon, CpuLevel::kNeon));
+  EXPECT_EQ(CpuLevel::kNeon, common_cpu_level(CpuLevel::kNeonBf16, CpuLevel::kNeon));
   EXPECT_EQ(CpuLevel::kGeneric, common_cpu_level(CpuLevel::kNeon, CpuLevel::kV4));
+  EXPECT_EQ(CpuLevel::kGeneric, common_cpu_level(CpuLevel::kV4Bf16, CpuLevel::kNeonBf16));
   EXPECT_EQ(CpuLevel::kGeneric, common_cpu_level(CpuLevel::kV2, CpuLevel::kNeon));
   EXPECT_EQ(CpuLevel::kGeneric, common_cpu_level(CpuLevel::kGeneric, CpuLevel::kNeon));
 }
@@ -71,6 +75,13 @@ TEST(CpuLevels, ALevelThatThisMachineLacksIsRefusedNamingItAndTheBest) {
     }
   }
   EXPECT_GE(foreign, 1);
+}
+
+/// Runs under an emulator, whose processor the build chooses, give its best level.
+TEST(CpuLevels, TheBestIsThatOfTheEmulatedProcessor) {
+  const char* const best = std::getenv("HAWSER_BEST_LEVEL");
+  if (best == nullptr) GTEST_SKIP() << "HAWSER_BEST_LEVEL is not set";
+  EXPECT_STREQ(best, cpu_level_name(best_cpu_level()));
 }
 
 TEST(CpuLevels, TheProcessorHasANameWithoutBlanksAround) {

@@ -78,7 +78,7 @@ TEST_P(OpCases, GiveTheSameBitsForEveryNumberOfWorkers) {
 std::string test_name(const ::testing::TestParamInfo<OpAndLevel>& info) {
   std::string level = kernels::cpu_level_name(static_cast<kernels::CpuLevel>(std::get<1>(info.param)));
   std::replace_if(
-      level.begin(), level.end(), [](char ch) { return ch == '-' || ch == '+'; }, '_');
+      level.begin(), level.end(), [](char ch) { return ch == '-' || ch == '+' || ch == '.'; }, '_');
   return std::get<0>(info.param) + "_" + level;
 }
 
