@@ -202,6 +202,8 @@ void Executor::submit(const plan::Plan& plan, const plan::Instruction& n, const 
       return host_->fetch_losses(n.micro_batch, as<float>(plan, n[Operand::kLosses]), ctx.rows());
     case Op::kLogits:
       return logits(plan, n, ctx, *run);
+    case Op::kRoundDx:
+      return nn::Block::round(ctx, gradient_of(plan, n), s_.model.modules->config().width);
     case Op::kBackward:
     case Op::kBackwardInput:
     case Op::kBackwardWeight:
