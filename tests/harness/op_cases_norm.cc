@@ -228,7 +228,8 @@ OpCase backward_case(const Problem& p, std::array<DType, 3> types, bool in_place
     norm_backward_reference(a, v[dx].data(), v[5].data(), p.bias ? v[6].data() : nullptr, dy.data(),
                             v[1].data(), v[2].data(), p.mean ? v[3].data() : nullptr, v[4].data(),
                             accumulate ? v[9].data() : nullptr, accumulate && p.bias ? v[8].data() : nullptr);
-    if (round) v[rounded] = v[dx];
+    for (int64_t i = 0; round && i < a.rows * a.dx_stride; ++i)
+      if (i % a.dx_stride < p.groups * p.d) v[rounded][i] = v[dx][i];  // gaps between rows stay NaN
   };
   return c;
 }

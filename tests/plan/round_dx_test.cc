@@ -36,16 +36,17 @@ TEST(RoundDx, ComesOnceBetweenLossAndTheFirstBackward) {
             "BACKWARD 0 0: batch.0 -> dx.0 gradients.0\n");
 }
 
-/// A stage sends and receives only the f32 gradient.
+/// A stage sends and receives only the f32 gradient. The receive is queued before the forward.
 TEST(RoundDx, FollowsAReceivedGradient) {
   Sizes sizes = rounding_sizes(3);
   Stage stage{{{0, 3, Neighbour::kNone, Neighbour::kNext}},
               {{Part::kForward, 0, 0}, {Part::kBackward, 0, 0}}};
   for (const size_t elsewhere : {3, 4}) sizes.state[elsewhere] = {};
-  EXPECT_EQ(backward_of(finished(train_plan(sizes, stage, 1, Accumulation::kInPlace))),
+  const Plan plan = finished(train_plan(sizes, stage, 1, Accumulation::kInPlace));
+  EXPECT_NE(text_of(plan).find("~ RECV_B -1 0: -> dx.0\n"), std::string::npos);
+  EXPECT_EQ(backward_of(plan),
             "FORWARD 2 0: x2.0 batch.0 weights.2 -> x3.0 saved2.0\n"
             "~ SEND_F -1 0: x3.0 ->\n"
-            "~ RECV_B -1 0: -> dx.0\n"
             "ROUND_DX -1 0: dx.0 -> rounded_dx.0\n"
             "BACKWARD 2 0: x2.0 saved2.0 batch.0 weights.2 -> dx.0 rounded_dx.0 gradients.2\n"
             "BACKWARD 1 0: x1.0 saved1.0 batch.0 weights.1 -> dx.0 rounded_dx.0 gradients.1\n"
