@@ -41,6 +41,7 @@ nn::StreamGradient Executor::gradient_of(const plan::Plan& plan, const plan::Ins
 
 void Executor::backward_block(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
   const nn::StreamGradient dx = gradient_of(plan, n);
+  if (n.op == plan::Op::kRoundDx) return nn::Block::round(ctx, dx, s_.model.modules->config().width);
   const nn::Block& block = s_.model.modules->block(n.block - 1);
   const auto* const x = as<float>(plan, n[Operand::kX]);
   nn::BlockRegions regions = regions_of(plan, n);
