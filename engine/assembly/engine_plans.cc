@@ -72,9 +72,11 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
   plan::Sizes s;
   s.weight_half_reads = m.adapter.on(), s.weighs_targets = config.objective.weighs_targets();
   s.residual = exchanges.exchange().own_rows(batch * seq).room * m.width * 4;
+  if (nn::Block::reads_rounded(*target.kernels, m, types.product))
+    s.rounded_dx = s.residual / 4 * dtype_bytes(types.product);
   s.batch = MicroBatch::bytes(batch, columns, form.columns);
   s.losses = batch * seq * 4;
-  s.embedding_forward = cost_of(costs.embedding_forward);
+  s.embedding_forward = cost_of(costs.embedding_forward),
   s.embedding_backward = cost_of(costs.embedding_backward);
   const auto of_blocks = [&](std::vector<plan::Cost>* to, const std::vector<nn::CallCost>& calls) {
     for (const nn::CallCost& c : calls) to->push_back(cost_of(c));
@@ -85,10 +87,8 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
   of_blocks(&s.block_backward_weight, costs.block_backward_weight);
   of_blocks(&s.block_recompute, costs.block_recompute);
   of_blocks(&s.block_repeat, costs.block_repeat);
-  s.loss = cost_of(costs.loss);
-  s.loss_eval = cost_of(costs.loss_eval);
-  s.logits = cost_of(costs.logits);
-  s.join = costs.join.work.calls;
+  s.loss = cost_of(costs.loss), s.loss_eval = cost_of(costs.loss_eval), s.logits = cost_of(costs.logits);
+  s.round_dx = cost_of(costs.round_dx), s.join = costs.join.work.calls;
 
   const int64_t rows = generate_rows(config);
   s.generate_residual = rows * m.width * 4;

@@ -202,10 +202,11 @@ void Executor::submit(const plan::Plan& plan, const plan::Instruction& n, const 
       return host_->fetch_losses(n.micro_batch, as<float>(plan, n[Operand::kLosses]), ctx.rows());
     case Op::kLogits:
       return logits(plan, n, ctx, *run);
+    case Op::kRoundDx:
     case Op::kBackward:
     case Op::kBackwardInput:
     case Op::kBackwardWeight:
-      if (n.block > 0) return backward_block(plan, n, ctx);
+      if (n.block != 0) return backward_block(plan, n, ctx);
       return embedding().backward(ctx, as<float>(plan, n[Operand::kDx]), lookups(), n.micro_batch);
     case Op::kJoinHeadGrad:
       return join_head_gradient(plan, n, ctx);
@@ -216,9 +217,8 @@ void Executor::submit(const plan::Plan& plan, const plan::Instruction& n, const 
     case Op::kOrthogonalise:
     case Op::kOptimizerStep:
     case Op::kBalance:
-      return change_state(plan, n);
     case Op::kReshard:
-      return s_.communication.runtime->keep_secondary(plan, n);
+      return change_state(plan, n);
     case Op::kGradNorm:
       return n.block >= 0 ? add_squares(plan, n) : host_->agree_on_norm(run);
     case Op::kReduceTp:
@@ -291,6 +291,7 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
 
 /// Instructions on gradients, masters, moments and weights, without modules.
 void Executor::change_state(const plan::Plan& plan, const plan::Instruction& n) {
+  if (n.op == Op::kReshard) return s_.communication.runtime->keep_secondary(plan, n);
   if (n.op == Op::kAddGrad) return add_gradients(plan, n);
   if (n.op == Op::kRoundGrad || n.op == Op::kRoundHeadGrad) return round_gradients(plan, n);
   if (n.op == Op::kMomentum) return add_momentum(plan, n);

@@ -172,6 +172,7 @@ class Executor {
                      const Run& run);
   void backward_block(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
   void recompute(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
+  nn::StreamGradient gradient_of(const plan::Plan& plan, const plan::Instruction& instruction) const;
   nn::BlockRegions regions_of(const plan::Plan& plan, const plan::Instruction& instruction) const;
   void join_head_gradient(const plan::Plan& plan, const plan::Instruction& instruction,
                           const nn::Context& ctx);

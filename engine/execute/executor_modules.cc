@@ -35,8 +35,13 @@ nn::BlockRegions Executor::regions_of(const plan::Plan& plan, const plan::Instru
           n[Operand::kSavedForWeightPass] >= 0 || n[Operand::kRecomputedForWeightPass] >= 0};
 }
 
+nn::StreamGradient Executor::gradient_of(const plan::Plan& plan, const plan::Instruction& n) const {
+  return {as<float>(plan, n[Operand::kDx]), at(plan, n[Operand::kRoundedDx])};
+}
+
 void Executor::backward_block(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
-  float* const dx = as<float>(plan, n[Operand::kDx]);
+  const nn::StreamGradient dx = gradient_of(plan, n);
+  if (n.op == plan::Op::kRoundDx) return nn::Block::round(ctx, dx, s_.model.modules->config().width);
   const nn::Block& block = s_.model.modules->block(n.block - 1);
   const auto* const x = as<float>(plan, n[Operand::kX]);
   nn::BlockRegions regions = regions_of(plan, n);

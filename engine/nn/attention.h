@@ -45,8 +45,11 @@ class Attention {
   /// Takes memory: from `region` for the inputs of the core; from `kept` for the activations of the core that
   /// the weight pass of a backward reads; from `core` for its other saved activations.
   AttentionSaved take_saved(const Context& ctx, Region& region, Region& core, Region& kept) const;
-  /// Computes y[rows, C] (f32) from x[rows, C] (the normalised input, activation type).
-  void forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* y,
+  /// Return the types of y and dx below.
+  DType y_type(const Context& ctx) const { return out_.writes_once() ? ctx.branch_type() : DType::kF32; }
+  DType dx_type(const Context& ctx) const { return qkv_.writes_once() ? ctx.branch_type() : DType::kF32; }
+  /// Computes y[rows, C] from x[rows, C] (the normalised input, activation type).
+  void forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, void* y,
                const void* x) const;
   /// Recomputes the activations in `saved`: the inputs of the core from x, unless x is null; then, if
   /// `attends` is true, the activations that the core saves.
@@ -54,9 +57,9 @@ class Attention {
                  bool attends) const;
   /// Takes memory for the gradient of the output of the q, k, v projection.
   void* take_dqkv(const Context& ctx, Region& region) const;
-  /// Computes dx[rows, C] (f32) from dy[rows, C], and the weight gradients of QK-norm. Fills `dqkv`.
+  /// Computes dx[rows, C] from dy[rows, C], and the weight gradients of QK-norm. Fills `dqkv`.
   void backward_input(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, void* dqkv,
-                      float* dx, const void* dy, DType dy_type) const;
+                      void* dx, const void* dy, DType dy_type) const;
   /// Computes the weight gradients of the output projection, from dy and the core's output.
   void backward_out_weight(const Context& ctx, const AttentionSaved& saved, const void* dy,
                            DType dy_type) const;
@@ -64,7 +67,7 @@ class Attention {
   void backward_qkv_weight(const Context& ctx, const void* dqkv, const void* x) const;
   /// Used in generation: the rows are the next positions of one text; their keys and values are appended to
   /// the cache.
-  void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* y,
+  void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, void* y,
                       const void* x) const;
 
  private:

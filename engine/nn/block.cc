@@ -2,10 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace hawser::nn {
 namespace {
 
 std::string block_at(int64_t layer, const char* name) { return fmt::format("blocks.{}.{}", layer, name); }
+
+/// The array of a branch as an Exchange takes it. It is f32 if several ranks compute the branch; the exchange
+/// of one rank moves nothing.
+float* floats(void* p) { return static_cast<float*>(p); }
 
 }  // namespace
 
@@ -33,7 +39,7 @@ BlockSaved Block::take_saved(const Context& ctx, BlockRegions& regions) const {
                                       regions.of(remakes.attention, true));
   if (attention_post_norm_) {
     s.attention_post_norm = attention_post_norm_->take_saved(rest, rows);
-    s.attention_out = rest.take_as<float>(rows * width_);
+    s.attention_out = rest.take(rows * width_ * dtype_bytes(attention_.y_type(ctx)));
   }
   s.x_mid = rest.take_as<float>(rows * width_);
   s.mlp_norm = mlp_norm_.take_saved(rest, rows);
@@ -41,7 +47,7 @@ BlockSaved Block::take_saved(const Context& ctx, BlockRegions& regions) const {
                           regions.of(remakes.mlp_hidden, true));
   if (mlp_post_norm_) {
     s.mlp_post_norm = mlp_post_norm_->take_saved(rest, rows);
-    s.mlp_out = rest.take_as<float>(rows * width_);
+    s.mlp_out = rest.take(rows * width_ * dtype_bytes(mlp_.y_type(ctx)));
   }
   return s;
 }
@@ -54,29 +60,31 @@ const void* Block::enter(const Context& ctx, const void* n) const {
 /// Returns the kernel arguments for y = x + dropout(post_norm(branch)). The post-norm's output is in the
 /// workspace.
 kernels::ResidualForward Block::sum(const Context& ctx, const std::optional<NormLayer>& post_norm,
-                                    const NormSaved& saved, float* y, const float* x, const float* branch,
+                                    const NormSaved& saved, float* y, const float* x, Branch branch,
                                     DropoutSite site) const {
   const int64_t rows = ctx.own_rows().count;
   kernels::ResidualForward r;
   r.y = y;
   r.x = x;
-  r.branch = branch;
+  r.branch = branch.data, r.branch_type = branch.type;
   if (post_norm) {
     float* const normed = ctx.workspace->take_as<float>(rows * width_);
-    post_norm->forward(ctx, saved, normed, DType::kF32, width_, branch, DType::kF32, {rows, 1, width_});
-    r.branch = normed;
+    post_norm->forward(ctx, saved, normed, DType::kF32, width_, branch.data, branch.type, {rows, 1, width_});
+    r.branch = normed, r.branch_type = DType::kF32;
   }
   r.rows = rows, r.d = width_, r.seq = ctx.seq;
   r.dropout = ctx.dropout(model_.dropout_residual, layer_, site);
   return r;
 }
 
-/// Returns the gradient of the branch's output, from dy, the gradient of the residual stream. It is dy itself
+/// Returns the gradient of the branch's output, from the gradient of the residual stream. It is that gradient
 /// if there is nothing between them; otherwise it has the activation type, so that it is rounded once for all
 /// products that read it.
-Block::Gradient Block::branch_gradient(const Context& ctx, const std::optional<NormLayer>& post_norm,
-                                       const NormSaved& saved, const float* dy, const float* branch,
-                                       DropoutSite site) const {
+Block::Branch Block::branch_gradient(const Context& ctx, const std::optional<NormLayer>& post_norm,
+                                     const NormSaved& saved, const StreamGradient& dx, Branch branch,
+                                     DropoutSite site) const {
+  if (dx.rounded != nullptr) return {dx.rounded, ctx.type};
+  const float* dy = dx.dx;
   const LocalRows own = ctx.own_rows();
   kernels::ResidualBackward r;
   r.dropout = ctx.dropout(model_.dropout_residual, layer_, site);
@@ -92,9 +100,22 @@ Block::Gradient Block::branch_gradient(const Context& ctx, const std::optional<N
     dy = static_cast<const float*>(r.dbranch);
   }
   void* const d = ctx.take(elements);
-  post_norm->backward(ctx, saved, d, ctx.type, width_, dy, DType::kF32, width_, branch, DType::kF32,
+  post_norm->backward(ctx, saved, d, ctx.type, width_, dy, DType::kF32, width_, branch.data, branch.type,
                       {own.count, 1, width_});
   return {d, ctx.type};
+}
+
+void Block::round(const Context& ctx, const StreamGradient& dx, int64_t width) {
+  kernels::ResidualBackward r;
+  r.dbranch = dx.rounded, r.branch_type = ctx.type;
+  r.dy = dx.dx;
+  r.rows = ctx.own_rows().count, r.d = width, r.seq = ctx.seq;
+  ctx.kernels->residual_backward(r, *ctx.stream);
+}
+
+/// Returns the bytes of `rows` rows of either branch's output.
+int64_t Block::output_bytes(const Context& ctx, int64_t rows) const {
+  return rows * width_ * std::max(dtype_bytes(attention_.y_type(ctx)), dtype_bytes(mlp_.y_type(ctx)));
 }
 
 void Block::forward(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* y,
@@ -108,40 +129,40 @@ void Block::forward(const Context& ctx, const BlockSaved& s, const float* cos_si
                     const float* x) const {
   const LocalRows own = ctx.own_rows();
   RegionScope scope(*ctx.workspace);
-  float* const scratch = attention_post_norm_ ? nullptr : ctx.workspace->take_as<float>(own.room * width_);
+  void* const scratch = attention_post_norm_ ? nullptr : ctx.workspace->take(output_bytes(ctx, own.room));
   void* const n = ctx.take(own.room * width_);
   forward_attention(ctx, s, cos_sin, n, s.attention_out ? s.attention_out : scratch, x);
-  float* const mlp_out = s.mlp_out ? s.mlp_out : scratch;
+  void* const mlp_out = s.mlp_out ? s.mlp_out : scratch;
   const bool ends_here = y == nullptr && !mlp_post_norm_;
   {
     RegionScope of_branch(*ctx.workspace);
     const Context branch = mlp_.context(ctx);
     if (ends_here && mlp_.remakes_in_tiles(branch)) return;
     if (ends_here) return mlp_.forward(branch, s.mlp, nullptr, enter(branch, n));
-    float* const whole = branch.exchange->whole_rows(branch, mlp_out, width_);
+    float* const whole = branch.exchange->whole_rows(branch, floats(mlp_out), width_);
     mlp_.forward(branch, s.mlp, whole, enter(branch, n));
-    branch.exchange->leave(branch, mlp_out, whole, width_);
+    branch.exchange->leave(branch, floats(mlp_out), whole, width_);
   }
   const kernels::ResidualForward last =
-      sum(ctx, mlp_post_norm_, s.mlp_post_norm, y, s.x_mid, mlp_out, kSiteMlpOut);
+      sum(ctx, mlp_post_norm_, s.mlp_post_norm, y, s.x_mid, {mlp_out, mlp_.y_type(ctx)}, kSiteMlpOut);
   if (y != nullptr) ctx.kernels->residual_forward(last, *ctx.stream);
 }
 
 /// Computes the first branch, then x' and its norm n, the input of the second branch.
 void Block::forward_attention(const Context& ctx, const BlockSaved& s, const float* cos_sin, void* n,
-                              float* out, const float* x) const {
+                              void* out, const float* x) const {
   attention_norm_.forward(ctx, s.attention_norm, n, ctx.type, width_, x, DType::kF32,
                           {ctx.own_rows().count, 1, width_});
   {
     RegionScope of_branch(*ctx.workspace);
-    float* const whole = ctx.exchange->whole_rows(ctx, out, width_);
+    float* const whole = ctx.exchange->whole_rows(ctx, floats(out), width_);
     attention_.forward(ctx, s.attention, cos_sin, whole, enter(ctx, n));
-    ctx.exchange->leave(ctx, out, whole, width_);
+    ctx.exchange->leave(ctx, floats(out), whole, width_);
   }
   RegionScope of_sum(*ctx.workspace);
-  mlp_norm_.forward(
-      ctx, s.mlp_norm, n, ctx.type,
-      sum(ctx, attention_post_norm_, s.attention_post_norm, s.x_mid, x, out, kSiteAttentionOut));
+  mlp_norm_.forward(ctx, s.mlp_norm, n, ctx.type,
+                    sum(ctx, attention_post_norm_, s.attention_post_norm, s.x_mid, x,
+                        {out, attention_.y_type(ctx)}, kSiteAttentionOut));
 }
 
 void Block::recompute(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* y,
@@ -179,20 +200,20 @@ WeightPassInputs Block::take_weight_pass_inputs(const Context& ctx, const BlockS
 }
 
 /// Copies a gradient of all rows, which has the activation type.
-void Block::copy(const Context& ctx, void* to, const Gradient& from) const {
+void Block::copy(const Context& ctx, void* to, const Branch& from) const {
   HWS_CHECK(from.type == ctx.type);
   ctx.kernels->convert({to, from.data, ctx.type, ctx.type, ctx.rows() * width_}, *ctx.stream);
 }
 
-void Block::backward(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* dx,
-                     const float* x) const {
+void Block::backward(const Context& ctx, BlockRegions& regions, const float* cos_sin,
+                     const StreamGradient& dx, const float* x) const {
   const BlockSaved s = take_saved(ctx, regions);
   backward_mlp(ctx, s, dx, nullptr);
   backward_attention(ctx, s, cos_sin, dx, x, nullptr);
 }
 
-void Block::backward_input(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* dx,
-                           const float* x) const {
+void Block::backward_input(const Context& ctx, BlockRegions& regions, const float* cos_sin,
+                           const StreamGradient& dx, const float* x) const {
   const BlockSaved s = take_saved(ctx, regions);
   const WeightPassInputs made = take_weight_pass_inputs(ctx, s, regions.made);
   backward_mlp(ctx, s, dx, &made);
@@ -217,20 +238,23 @@ void Block::backward_weight(const Context& ctx, BlockRegions& regions) const {
 /// Computes the gradients of the projections too, unless `later` keeps their inputs for the weight pass. The
 /// last projection's gradients overlap with the exchange of the branch's input gradient; with DoRA they come
 /// first, because they contain an exchange of norms.
-void Block::backward_mlp(const Context& ctx, const BlockSaved& s, float* dx,
+void Block::backward_mlp(const Context& ctx, const BlockSaved& s, const StreamGradient& dx,
                          const WeightPassInputs* later) const {
   const RegionScope scope(*ctx.workspace);
   const int64_t elements = ctx.own_rows().room * width_;
-  Gradient dy = branch_gradient(ctx, mlp_post_norm_, s.mlp_post_norm, dx, s.mlp_out, kSiteMlpOut);
+  Branch dy =
+      branch_gradient(ctx, mlp_post_norm_, s.mlp_post_norm, dx, {s.mlp_out, mlp_.y_type(ctx)}, kSiteMlpOut);
   const Context branch = mlp_.context(ctx);
   dy.data = branch.exchange->leave_backward(branch, dy.data, dy.type, width_);
   if (later) copy(branch, later->mlp_dy, dy);
-  float* const dn = ctx.workspace->take_as<float>(elements);
+  const DType dn_type = mlp_.dx_type(ctx);
+  void* const dn = ctx.workspace->take(elements * dtype_bytes(dn_type));
   if (mlp_.is_tiled(branch)) {
     backward_mlp_in_tiles(branch, s, dn, dy, later);
-    return mlp_norm_.backward_residual(ctx, s.mlp_norm, dx, later ? later->mlp_in : nullptr, dn, s.x_mid);
+    return mlp_norm_.backward_residual(ctx, s.mlp_norm, dx, later ? later->mlp_in : nullptr, dn, dn_type,
+                                       s.x_mid);
   }
-  float* const whole = branch.exchange->whole_rows(branch, dn, width_);
+  float* const whole = branch.exchange->whole_rows(branch, floats(dn), width_);
   FeedForwardMade made = later ? later->mlp : FeedForwardMade();
   if (!later) mlp_.take_weight_pass_inputs(branch, *ctx.workspace, &made);
   {
@@ -238,18 +262,18 @@ void Block::backward_mlp(const Context& ctx, const BlockSaved& s, float* dx,
     if (!later) mlp_.take_activation(branch, s.mlp, *ctx.workspace, &made);
     mlp_.backward_input(branch, s.mlp, made, whole, dy.data, dy.type);
     if (!later && model_.adapter.dora) mlp_.backward_down_weight(branch, s.mlp, made, dy.data, dy.type);
-    branch.exchange->enter_backward(branch, dn, whole, width_);
+    branch.exchange->enter_backward(branch, floats(dn), whole, width_);
     if (!later && !model_.adapter.dora) mlp_.backward_down_weight(branch, s.mlp, made, dy.data, dy.type);
     branch.exchange->finish();
   }
   void* const in = later ? later->mlp_in : ctx.take(elements);
-  mlp_norm_.backward_residual(ctx, s.mlp_norm, dx, in, dn, s.x_mid);
+  mlp_norm_.backward_residual(ctx, s.mlp_norm, dx, in, dn, dn_type, s.x_mid);
   if (!later) mlp_.backward_up_weight(branch, s.mlp, made, enter(branch, in));
 }
 
 /// Computes dn, the gradient of the branch's input, and the gradients of its weights unless they come later.
 /// A tile needs the branch's input before dn is known, so the norm's forward runs once more.
-void Block::backward_mlp_in_tiles(const Context& ctx, const BlockSaved& s, float* dn, Gradient dy,
+void Block::backward_mlp_in_tiles(const Context& ctx, const BlockSaved& s, void* dn, Branch dy,
                                   const WeightPassInputs* later) const {
   const RegionScope scope(*ctx.workspace);
   const void* in = nullptr;
@@ -260,32 +284,34 @@ void Block::backward_mlp_in_tiles(const Context& ctx, const BlockSaved& s, float
                       DType::kF32, {own.count, 1, width_});
     in = enter(ctx, n);
   }
-  float* const whole = ctx.exchange->whole_rows(ctx, dn, width_);
+  float* const whole = ctx.exchange->whole_rows(ctx, floats(dn), width_);
   mlp_.backward_in_tiles(ctx, s.mlp, later ? later->mlp : FeedForwardMade(), whole, dy.data, dy.type, in,
                          later == nullptr);
-  ctx.exchange->enter_backward(ctx, dn, whole, width_);
+  ctx.exchange->enter_backward(ctx, floats(dn), whole, width_);
   ctx.exchange->finish();
 }
 
-void Block::backward_attention(const Context& ctx, const BlockSaved& s, const float* cos_sin, float* dx,
-                               const float* x, const WeightPassInputs* later) const {
+void Block::backward_attention(const Context& ctx, const BlockSaved& s, const float* cos_sin,
+                               const StreamGradient& dx, const float* x,
+                               const WeightPassInputs* later) const {
   const RegionScope scope(*ctx.workspace);
   const int64_t elements = ctx.own_rows().room * width_;
-  Gradient dy = branch_gradient(ctx, attention_post_norm_, s.attention_post_norm, dx, s.attention_out,
-                                kSiteAttentionOut);
+  Branch dy = branch_gradient(ctx, attention_post_norm_, s.attention_post_norm, dx,
+                              {s.attention_out, attention_.y_type(ctx)}, kSiteAttentionOut);
   dy.data = ctx.exchange->leave_backward(ctx, dy.data, dy.type, width_);
   if (later) copy(ctx, later->attention_dy, dy);
-  float* const dn = ctx.workspace->take_as<float>(elements);
-  float* const whole = ctx.exchange->whole_rows(ctx, dn, width_);
+  const DType dn_type = attention_.dx_type(ctx);
+  void* const dn = ctx.workspace->take(elements * dtype_bytes(dn_type));
+  float* const whole = ctx.exchange->whole_rows(ctx, floats(dn), width_);
   const SelfAttentionMade made =
       later ? later->attention : attention_.take_weight_pass_inputs(ctx, *ctx.workspace);
   attention_.backward_input(ctx, s.attention, cos_sin, made, whole, dy.data, dy.type);
   if (!later && model_.adapter.dora) attention_.backward_out_weight(ctx, s.attention, dy.data, dy.type);
-  ctx.exchange->enter_backward(ctx, dn, whole, width_);
+  ctx.exchange->enter_backward(ctx, floats(dn), whole, width_);
   if (!later && !model_.adapter.dora) attention_.backward_out_weight(ctx, s.attention, dy.data, dy.type);
   ctx.exchange->finish();
   void* const in = later ? later->attention_in : ctx.take(elements);
-  attention_norm_.backward_residual(ctx, s.attention_norm, dx, in, dn, x);
+  attention_norm_.backward_residual(ctx, s.attention_norm, dx, in, dn, dn_type, x);
   if (!later) attention_.backward_in_weight(ctx, made, enter(ctx, in));
 }
 
@@ -294,7 +320,7 @@ void Block::forward_cached(const Context& ctx, const KvCache& cache, const float
   const int64_t rows = ctx.rows();
   RegionScope scope(*ctx.workspace);
   void* const n = ctx.take(rows * width_);
-  float* const branch = ctx.workspace->take_as<float>(rows * width_);
+  float* const branch = floats(ctx.workspace->take(output_bytes(ctx, rows)));
   const NormSaved statistics = attention_norm_.take_saved(*ctx.workspace, rows);
 
   attention_norm_.forward(ctx, statistics, n, ctx.type, width_, x, DType::kF32, {rows, 1, width_});
@@ -303,12 +329,14 @@ void Block::forward_cached(const Context& ctx, const KvCache& cache, const float
   {
     RegionScope of_sum(*ctx.workspace);
     mlp_norm_.forward(ctx, statistics, n, ctx.type,
-                      sum(ctx, attention_post_norm_, statistics, x, x, branch, kSiteAttentionOut));
+                      sum(ctx, attention_post_norm_, statistics, x, x, {branch, attention_.y_type(ctx)},
+                          kSiteAttentionOut));
   }
   const Context of_mlp = mlp_.context(ctx);
   mlp_.forward(of_mlp, mlp_.take_saved(of_mlp, *ctx.workspace, *ctx.workspace), branch, enter(of_mlp, n));
   of_mlp.exchange->leave(of_mlp, branch, branch, width_);
-  ctx.kernels->residual_forward(sum(ctx, mlp_post_norm_, statistics, x, x, branch, kSiteMlpOut), *ctx.stream);
+  ctx.kernels->residual_forward(
+      sum(ctx, mlp_post_norm_, statistics, x, x, {branch, mlp_.y_type(ctx)}, kSiteMlpOut), *ctx.stream);
 }
 
 }  // namespace hawser::nn

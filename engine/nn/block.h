@@ -19,7 +19,7 @@ namespace hawser::nn {
 /// activation type, S = 1 statistic per norm (2 with LayerNorm), F' = F or, gated, 2F:
 ///   e ((H + 2K) D + H D + F') + 4 (C + H + 2S)
 ///   with QK-norm:     + e (H + K) D + 4 (H + K)
-///   with post-norms:  + 4 (2C + 2S)
+///   with post-norms:  + 2b C + 8S, with b bytes per element of a branch's output
 ///   with the activation fused into products: + e F
 ///   in a sparse layer, instead of e F': see moe/mixture.h
 ///   with latent attention, instead of e ((H + 2K) D + H D): see latent_attention.h
@@ -35,10 +35,10 @@ namespace hawser::nn {
 struct BlockSaved {
   NormSaved attention_norm, mlp_norm, attention_post_norm, mlp_post_norm;
   SelfAttentionSaved attention;
-  float* attention_out = nullptr;  ///< output before its post-norm; only with post-norms
-  float* x_mid = nullptr;          ///< x'
+  void* attention_out = nullptr;  ///< output before its post-norm; only with post-norms
+  float* x_mid = nullptr;         ///< x'
   FeedForwardSaved mlp;
-  float* mlp_out = nullptr;  ///< output before its post-norm; only with post-norms
+  void* mlp_out = nullptr;  ///< output before its post-norm; only with post-norms
 };
 
 /// The memory in which a block's arrays stay between its instructions. Regions that an instruction does not
@@ -81,46 +81,59 @@ class Block {
   /// `rest` it also computes y, unless y is null; otherwise it computes only what backward needs.
   void recompute(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* y,
                  const float* x) const;
-  /// Computes dx[rows, C], f32, in place: the gradient of y on entry, of x on return. The regions are those
-  /// that forward (and recompute) filled.
-  void backward(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* dx,
+  /// Computes dx[rows, C] in place: the gradient of y on entry, of x on return. The regions are those that
+  /// forward (and recompute) filled. If the rounded gradient is given, branches read it, and norms write it;
+  /// otherwise each branch rounds dx itself.
+  void backward(const Context& ctx, BlockRegions& regions, const float* cos_sin, const StreamGradient& dx,
                 const float* x) const;
   /// The input pass (Qi et al., arXiv:2401.10241): the backward without the gradients of projections. Both
   /// passes together give results bit-identical to `backward`.
-  void backward_input(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* dx,
-                      const float* x) const;
+  void backward_input(const Context& ctx, BlockRegions& regions, const float* cos_sin,
+                      const StreamGradient& dx, const float* x) const;
   /// The weight pass. It reads `kept`, `remade_kept` and `made`.
   void backward_weight(const Context& ctx, BlockRegions& regions) const;
   /// Used in generation: updates x[rows, C] in place. The rows are the next positions of one text.
   void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* x) const;
+
+  /// True if blocks can use a rounded gradient of the residual stream: nothing lies between the stream and a
+  /// branch's last product, whose operands have this type.
+  static bool reads_rounded(const kernels::KernelTable& kernels, const ModelConfig& model, DType type) {
+    return kernels.suited->rounded_gradients && type == DType::kBf16 && !model.post_norm &&
+           model.dropout_residual == 0;
+  }
+  /// Writes the rounded gradient of the residual stream from dx, if dx does not come from a block's backward.
+  static void round(const Context& ctx, const StreamGradient& dx, int64_t width);
 
   /// Returns null for a dense layer.
   const Balance* balance() const { return mlp_.balance(); }
 
  private:
   BlockSaved take_saved(const Context& ctx, BlockRegions& regions) const;
-  void forward_attention(const Context& ctx, const BlockSaved& s, const float* cos_sin, void* n, float* out,
+  void forward_attention(const Context& ctx, const BlockSaved& s, const float* cos_sin, void* n, void* out,
                          const float* x) const;
   void forward(const Context& ctx, const BlockSaved& s, const float* cos_sin, float* y, const float* x) const;
   WeightPassInputs take_weight_pass_inputs(const Context& ctx, const BlockSaved& saved, Region& region) const;
   const void* enter(const Context& ctx, const void* n) const;
-  kernels::ResidualForward sum(const Context& ctx, const std::optional<NormLayer>& post_norm,
-                               const NormSaved& saved, float* y, const float* x, const float* branch,
-                               DropoutSite site) const;
-  struct Gradient {
+  /// The output of a branch, or its gradient.
+  struct Branch {
     const void* data;
     DType type;
   };
-  Gradient branch_gradient(const Context& ctx, const std::optional<NormLayer>& post_norm,
-                           const NormSaved& saved, const float* dy, const float* branch,
-                           DropoutSite site) const;
+  kernels::ResidualForward sum(const Context& ctx, const std::optional<NormLayer>& post_norm,
+                               const NormSaved& saved, float* y, const float* x, Branch branch,
+                               DropoutSite site) const;
+  Branch branch_gradient(const Context& ctx, const std::optional<NormLayer>& post_norm,
+                         const NormSaved& saved, const StreamGradient& dy, Branch branch,
+                         DropoutSite site) const;
 
-  void backward_mlp(const Context& ctx, const BlockSaved& s, float* dx, const WeightPassInputs* later) const;
-  void backward_mlp_in_tiles(const Context& ctx, const BlockSaved& s, float* dn, Gradient dy,
+  int64_t output_bytes(const Context& ctx, int64_t rows) const;
+  void backward_mlp(const Context& ctx, const BlockSaved& s, const StreamGradient& dx,
+                    const WeightPassInputs* later) const;
+  void backward_mlp_in_tiles(const Context& ctx, const BlockSaved& s, void* dn, Branch dy,
                              const WeightPassInputs* later) const;
-  void backward_attention(const Context& ctx, const BlockSaved& s, const float* cos_sin, float* dx,
-                          const float* x, const WeightPassInputs* later) const;
-  void copy(const Context& ctx, void* to, const Gradient& from) const;
+  void backward_attention(const Context& ctx, const BlockSaved& s, const float* cos_sin,
+                          const StreamGradient& dx, const float* x, const WeightPassInputs* later) const;
+  void copy(const Context& ctx, void* to, const Branch& from) const;
 
   const ModelConfig& model_;
   int64_t layer_, width_;

@@ -164,6 +164,11 @@ struct Context {
     kernels->matmul(m, *stream);
   }
   int64_t matmul_workspace_bytes(const kernels::Matmul& m) const;
+  /// Returns the type of what one product of a branch writes for the residual stream: the branch's output, or
+  /// the gradient of its input. Ranks that compute a branch together sum addends, which stay f32.
+  DType branch_type() const {
+    return kernels->suited->narrow_branches && exchange->ranks() == 1 ? type : DType::kF32;
+  }
   /// If `to` has a gradient, compute it by a product or a sum over rows, or add to it.
   void sum_rows(kernels::Matmul m, Place to) const;
   void sum_rows(kernels::ColumnSum s, Place to) const;

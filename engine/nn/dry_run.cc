@@ -99,6 +99,8 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
   dry.save(form.remakes, form.compress);
   if (form.rounds_in_kernels) dry.write_gradients(model, types.lookup);
   float* const f = DryRun::fake_floats();
+  const bool rounded = Block::reads_rounded(kernels, model.config(), types.product);
+  const StreamGradient dx(f, rounded ? DryRun::fake() : nullptr);
   const Head& head = model.head();
   ModelCosts costs;
   costs.embedding_forward =
@@ -122,16 +124,19 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
     dry.tally(training);
     measure(&costs.block_forward, [&](auto& c, auto& r) { block.forward(c, r, f, f, f); });
     dry.tally(false);
-    measure_backward(&costs.block_backward, [&](auto& c, auto& r) { block.backward(c, r, f, f, f); });
+    measure_backward(&costs.block_backward, [&](auto& c, auto& r) { block.backward(c, r, f, dx, f); });
     if (form.remakes.any()) {
       measure(&costs.block_recompute, [&](auto& c, auto& r) { block.recompute(c, r, f, nullptr, f); });
       measure(&costs.block_repeat, [&](auto& c, auto& r) { block.recompute(c, r, f, f, f); });
     }
     if (!form.halves) continue;
     measure_backward(&costs.block_backward_input,
-                     [&](auto& c, auto& r) { block.backward_input(c, r, f, f, f); });
+                     [&](auto& c, auto& r) { block.backward_input(c, r, f, dx, f); });
     measure_backward(&costs.block_backward_weight, [&](auto& c, auto& r) { block.backward_weight(c, r); });
   }
+  if (rounded)
+    costs.round_dx =
+        dry.measure([&](const Context& c, BlockRegions&) { Block::round(c, dx, model.config().width); });
   costs.loss =
       dry.measure_backward([&](const Context& c, BlockRegions&) { head.forward_backward(c, f, f, f, f); });
   costs.loss_eval = dry.measure([&](const Context& c, BlockRegions&) { head.forward(c, f, f); });

@@ -26,8 +26,8 @@ FeedForwardSaved FeedForward::take_saved(const Context& ctx, Region& region, Reg
   return {dense_->take_saved(ctx, region, kept), {}};
 }
 
-void FeedForward::forward(const Context& ctx, const FeedForwardSaved& saved, float* y, const void* x) const {
-  if (sparse_) return sparse_->forward(ctx, saved.sparse, y, x);
+void FeedForward::forward(const Context& ctx, const FeedForwardSaved& saved, void* y, const void* x) const {
+  if (sparse_) return sparse_->forward(ctx, saved.sparse, static_cast<float*>(y), x);
   dense_->forward(ctx, saved.dense, y, x);
 }
 
@@ -43,14 +43,14 @@ void FeedForward::take_activation(const Context& ctx, const FeedForwardSaved& sa
 }
 
 void FeedForward::backward_input(const Context& ctx, const FeedForwardSaved& saved,
-                                 const FeedForwardMade& made, float* dx, const void* dy,
-                                 DType dy_type) const {
-  if (sparse_) return sparse_->backward_input(ctx, saved.sparse, made.sparse, dx, dy, dy_type);
+                                 const FeedForwardMade& made, void* dx, const void* dy, DType dy_type) const {
+  if (sparse_)
+    return sparse_->backward_input(ctx, saved.sparse, made.sparse, static_cast<float*>(dx), dy, dy_type);
   dense_->backward_input(ctx, saved.dense, made.dh, made.a, dx, dy, dy_type);
 }
 
 void FeedForward::backward_in_tiles(const Context& ctx, const FeedForwardSaved& saved,
-                                    const FeedForwardMade& made, float* dx, const void* dy, DType dy_type,
+                                    const FeedForwardMade& made, void* dx, const void* dy, DType dy_type,
                                     const void* x, bool weights) const {
   dense_->backward_in_tiles(ctx, saved.dense, made.dh, made.a, dx, dy, dy_type, x, weights);
 }

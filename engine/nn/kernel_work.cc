@@ -103,7 +103,7 @@ KernelWork work_of(const kernels::NormForward& n) {
 }
 KernelWork work_of(const kernels::NormBackward& n) {
   const int64_t dx = dtype_bytes(n.dx_type) * (n.dx_accumulate ? 2 : 1);
-  const int64_t y = n.y != nullptr ? dtype_bytes(n.y_type) : 0;
+  const int64_t y = (n.y != nullptr ? dtype_bytes(n.y_type) : 0) + (n.rounded != nullptr ? 2 : 0);
   return work(Kernel::kNormBackward, n.x_type,
               n.rows * n.groups * n.d * (dx + y + dtype_bytes(n.dy_type) + dtype_bytes(n.x_type)));
 }

@@ -170,12 +170,12 @@ void LatentAttention::make_keys(const Context& ctx, void* kv, const void* c_kv, 
   ctx.kernels->latent_keys(k, *ctx.stream);
 }
 
-void LatentAttention::forward(const Context& ctx, const LatentSaved& saved, const float* cos_sin, float* y,
+void LatentAttention::forward(const Context& ctx, const LatentSaved& saved, const float* cos_sin, void* y,
                               const void* x) const {
   RegionScope scope(*ctx.workspace);
   const LatentSaved all = moved(ctx, saved, &SavedRows::full);
   recompute(ctx, all, cos_sin, x, true);
-  out_.forward(ctx, y, DType::kF32, out_.out(), all.core.o, ctx.rows());
+  out_.forward(ctx, y, y_type(ctx), out_.out(), all.core.o, ctx.rows());
   saved_rows(ctx, down_width_).encode(ctx, saved.down, all.down);
   saved_rows(ctx, q_width_).encode(ctx, saved.q, all.q);
   saved_rows(ctx, kv_width_).encode(ctx, saved.kv, all.kv);
@@ -257,7 +257,7 @@ void LatentAttention::backward_ring(const Context& ctx, const LatentSaved& saved
 }
 
 void LatentAttention::backward_input(const Context& ctx, const LatentSaved& kept, const float* cos_sin,
-                                     const LatentMade& made, float* dx, const void* dy, DType dy_type) const {
+                                     const LatentMade& made, void* dx, const void* dy, DType dy_type) const {
   const int64_t rows = ctx.rows();
   RegionScope of_saved(*ctx.workspace);
   const LatentSaved saved = moved(ctx, kept, &SavedRows::decode);
@@ -279,8 +279,8 @@ void LatentAttention::backward_input(const Context& ctx, const LatentSaved& kept
     q_norm_->backward(ctx, saved.q_norm, made.d_down, ctx.type, down_width_, d_c, ctx.type, q_rank_,
                       saved.down, ctx.type, of_down);
   }
-  down_.backward_input(ctx, dx, DType::kF32, made.d_down, ctx.type, rows);
-  if (!q_norm_) q_.backward_input(ctx, dx, DType::kF32, made.dq, ctx.type, rows, true);
+  down_.backward_input(ctx, dx, dx_type(), made.d_down, ctx.type, rows);
+  if (!q_norm_) q_.backward_input(ctx, dx, dx_type(), made.dq, ctx.type, rows, true);
 }
 
 void LatentAttention::backward_out_weight(const Context& ctx, const LatentSaved& saved, const void* dy,
@@ -296,7 +296,7 @@ void LatentAttention::backward_in_weight(const Context& ctx, const LatentMade& m
   if (!in_ring(ctx)) kv_up_.backward_weight(ctx, made.d_up, ctx.type, made.c_kv, rows);
 }
 
-void LatentAttention::forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* y,
+void LatentAttention::forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, void* y,
                                      const void* x) const {
   const int64_t rows = ctx.rows(), all = cache.length + rows;
   RegionScope scope(*ctx.workspace);
@@ -317,7 +317,7 @@ void LatentAttention::forward_cached(const Context& ctx, const KvCache& cache, c
   make_keys(ctx, kv, cache.rows, turned, rope_dim_, all);
   project_queries(ctx, here, cos_sin, q, x);
   core_.forward_cached(ctx, here.core, core_inputs(ctx, q, kv), cache.length);
-  out_.forward(ctx, y, DType::kF32, out_.out(), here.core.o, rows);
+  out_.forward(ctx, y, y_type(ctx), out_.out(), here.core.o, rows);
 }
 
 }  // namespace hawser::nn

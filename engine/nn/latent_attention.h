@@ -63,18 +63,21 @@ class LatentAttention final : private KeySource {
   LatentAttention(const ParameterTable& table, const ModelConfig& model, int64_t layer);
 
   LatentSaved take_saved(const Context& ctx, Region& inputs, Region& core, Region& kept) const;
-  void forward(const Context& ctx, const LatentSaved& saved, const float* cos_sin, float* y,
+  DType y_type(const Context& ctx) const { return out_.writes_once() ? ctx.branch_type() : DType::kF32; }
+  /// Two projections may add to dx, so it is f32.
+  static DType dx_type() { return DType::kF32; }
+  void forward(const Context& ctx, const LatentSaved& saved, const float* cos_sin, void* y,
                const void* x) const;
   void recompute(const Context& ctx, LatentSaved saved, const float* cos_sin, const void* x,
                  bool attends) const;
   LatentMade take_weight_pass_inputs(const Context& ctx, Region& region) const;
   void backward_input(const Context& ctx, const LatentSaved& saved, const float* cos_sin,
-                      const LatentMade& made, float* dx, const void* dy, DType dy_type) const;
+                      const LatentMade& made, void* dx, const void* dy, DType dy_type) const;
   void backward_out_weight(const Context& ctx, const LatentSaved& saved, const void* dy, DType dy_type) const;
   /// Computes the weight gradients of all projections except the output's.
   void backward_in_weight(const Context& ctx, const LatentMade& made, const void* x) const;
   /// The cache has compressed rows, from which keys and values of all positions are recomputed.
-  void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* y,
+  void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, void* y,
                       const void* x) const;
 
  private:

@@ -28,6 +28,9 @@ class Linear {
   int64_t out() const { return out_; }
   bool has_adapter() const { return !adapters_.empty(); }
   bool has_magnitudes() const;
+  /// True if one product writes each element of the output and of the input's gradient, and nothing is added
+  /// to it. Then they may be narrower than f32.
+  bool writes_once() const { return stacks_.size() == 1 && adapters_.empty(); }
 
   /// Computes y[rows, out] (stride ldy) from x[rows, in] (dense, activation type).
   void forward(const Context& ctx, void* y, DType y_type, int64_t ldy, const void* x, int64_t rows) const;

@@ -68,7 +68,7 @@ bool Mlp::in_products(const Context& ctx) const {
          !up_.has_adapter() && !down_.has_adapter();
 }
 
-void Mlp::forward(const Context& ctx, const MlpSaved& saved, float* y, const void* x) const {
+void Mlp::forward(const Context& ctx, const MlpSaved& saved, void* y, const void* x) const {
   if (y == nullptr && remakes_in_tiles(ctx)) return;
   const int64_t rows = ctx.rows(),
                 most = ctx.remakes.rows > 0 ? ctx.remakes.rows : std::max<int64_t>(rows, 1);
@@ -78,7 +78,7 @@ void Mlp::forward(const Context& ctx, const MlpSaved& saved, float* y, const voi
     MlpSaved of_tile = rows_of(ctx, saved, begin);
     if (of_tile.h == nullptr) of_tile = take_hidden(ctx, tile.rows());
     const MlpSaved full{hidden(tile).full(tile, of_tile.h), activation(tile).full(tile, of_tile.a)};
-    forward_rows(tile, full, y == nullptr ? nullptr : y + begin * down_.out(),
+    forward_rows(tile, full, y == nullptr ? nullptr : advance(y, begin * down_.out(), y_type(ctx)),
                  advance(x, begin * up_.in(), ctx.type));
     hidden(tile).encode(tile, of_tile.h, full.h);
     activation(tile).encode(tile, of_tile.a, full.a);
@@ -91,7 +91,7 @@ void Mlp::hide(const Context& ctx, const MlpSaved& saved, const void* x) const {
   up_.forward(ctx, saved.h, ctx.type, up_.out(), x, ctx.rows());
 }
 
-void Mlp::forward_rows(const Context& ctx, const MlpSaved& saved, float* y, const void* x) const {
+void Mlp::forward_rows(const Context& ctx, const MlpSaved& saved, void* y, const void* x) const {
   hide(ctx, saved, x);
   if (y == nullptr) return;
   const void* a = saved.a;
@@ -100,7 +100,7 @@ void Mlp::forward_rows(const Context& ctx, const MlpSaved& saved, float* y, cons
     activate(ctx, saved, activation);
     a = activation;
   }
-  down_.forward(ctx, y, DType::kF32, down_.out(), a, ctx.rows());
+  down_.forward(ctx, y, y_type(ctx), down_.out(), a, ctx.rows());
 }
 
 void Mlp::activate(const Context& ctx, const MlpSaved& saved, void* a) const {
@@ -136,7 +136,7 @@ void* Mlp::take_activation(const Context& ctx, const MlpSaved& saved, Region& re
   return saved.a ? saved.a : region.take(ctx.rows() * down_.in() * dtype_bytes(ctx.type));
 }
 
-void Mlp::backward_input(const Context& ctx, const MlpSaved& saved, void* dh, void* a, float* dx,
+void Mlp::backward_input(const Context& ctx, const MlpSaved& saved, void* dh, void* a, void* dx,
                          const void* dy, DType dy_type) const {
   {
     RegionScope scope(*ctx.workspace);
@@ -148,10 +148,10 @@ void Mlp::backward_input(const Context& ctx, const MlpSaved& saved, void* dh, vo
       activation_backward(ctx, full, dh, a);
     }
   }
-  up_.backward_input(ctx, dx, DType::kF32, dh, ctx.type, ctx.rows());
+  up_.backward_input(ctx, dx, dx_type(ctx), dh, ctx.type, ctx.rows());
 }
 
-void Mlp::backward_in_tiles(const Context& ctx, const MlpSaved& saved, void* dh, void* a, float* dx,
+void Mlp::backward_in_tiles(const Context& ctx, const MlpSaved& saved, void* dh, void* a, void* dx,
                             const void* dy, DType dy_type, const void* x, bool weights) const {
   const RegionScope scope(*ctx.workspace);
   TiledSums sums(ctx, weights ? up_.tiled_sum_bytes(ctx) + down_.tiled_sum_bytes(ctx) : 0);
@@ -172,7 +172,8 @@ void Mlp::backward_in_tiles(const Context& ctx, const MlpSaved& saved, void* dh,
     }
     void* const tile_dh = at(dh, up_.out());
     void* const tile_a = of_tile.a != nullptr ? of_tile.a : at(a, down_.in());
-    backward_input(tile, of_tile, tile_dh, tile_a, dx + begin * up_.in(), tile_dy, dy_type);
+    backward_input(tile, of_tile, tile_dh, tile_a, advance(dx, begin * up_.in(), dx_type(ctx)), tile_dy,
+                   dy_type);
     if (!weights) continue;
     backward_down_weight(tile, tile_a, tile_dy, dy_type);
     backward_up_weight(tile, tile_dh, tile_x);

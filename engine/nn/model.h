@@ -84,7 +84,8 @@ struct ModelCosts {
   std::vector<CallCost> block_recompute;  ///< without y; empty if nothing is recomputed
   std::vector<CallCost> block_repeat;     ///< of a recomputed forward with y, also empty then
   CallCost loss, loss_eval, logits;
-  CallCost join;  ///< of look-ups with the gradient of the head; 0 without BackwardForm::lookups
+  CallCost round_dx;  ///< rounds the gradient of the residual stream for the first backward of a block
+  CallCost join;      ///< of look-ups with the gradient of the head; 0 without BackwardForm::lookups
 };
 
 /// Measures the costs of micro-batches of [batch, seq] with weights of `types`, on a stream of `workers`,

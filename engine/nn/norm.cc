@@ -93,15 +93,16 @@ void NormLayer::backward(const Context& ctx, const NormSaved& saved, void* dx, D
   run(ctx, n);
 }
 
-void NormLayer::backward_residual(const Context& ctx, const NormSaved& saved, float* dx, void* y,
-                                  const float* dy, const float* x) const {
+void NormLayer::backward_residual(const Context& ctx, const NormSaved& saved, const StreamGradient& dx,
+                                  void* y, const void* dy, DType dy_type, const float* x) const {
   kernels::NormBackward n = backward_arguments(ctx, saved);
-  n.dx = dx;
+  n.dx = dx.dx;
+  n.rounded = dx.rounded;
   n.dx_accumulate = true;
   n.y = y;
   n.y_type = ctx.type;
   n.bias = ctx.lookup(bias_);
-  n.dy = dy;
+  n.dy = dy, n.dy_type = dy_type;
   n.x = x;
   n.rows = ctx.own_rows().count;
   n.dx_stride = n.dy_stride = n.x_stride = n.y_stride = d_;

@@ -20,6 +20,13 @@ struct NormSaved {
   float* rstd = nullptr;
 };
 
+/// The gradient of the residual stream, [rows, C].
+struct StreamGradient {
+  float* dx = nullptr;
+  void* rounded = nullptr;  ///< dx rounded to bf16, if the backend keeps it (Suited::rounded_gradients)
+  StreamGradient(float* dx_, void* rounded_ = nullptr) : dx(dx_), rounded(rounded_) {}
+};
+
 class NormLayer {
  public:
   /// Uses `prefix`.weight and, if the table has it, `prefix`.bias. `rms` selects RMSNorm regardless of the
@@ -38,10 +45,10 @@ class NormLayer {
   void backward(const Context& ctx, const NormSaved& saved, void* dx, DType dx_type, int64_t dx_stride,
                 const void* dy, DType dy_type, int64_t dy_stride, const void* x, DType x_type,
                 NormRows rows) const;
-  /// For a norm in the residual stream: adds to dx, and recomputes the forward's output into y[rows, d]
-  /// (activation type). All arrays are dense and f32, except y.
-  void backward_residual(const Context& ctx, const NormSaved& saved, float* dx, void* y, const float* dy,
-                         const float* x) const;
+  /// For a norm in the residual stream: adds to the gradient of the stream, and recomputes the forward's
+  /// output into y[rows, d] (activation type). All arrays are dense; x is f32.
+  void backward_residual(const Context& ctx, const NormSaved& saved, const StreamGradient& dx, void* y,
+                         const void* dy, DType dy_type, const float* x) const;
   int64_t width() const { return d_; }
 
  private:

@@ -26,17 +26,19 @@ class SelfAttention {
   SelfAttention(const ParameterTable& table, const ModelConfig& model, int64_t layer);
 
   SelfAttentionSaved take_saved(const Context& ctx, Region& inputs, Region& core, Region& kept) const;
-  void forward(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin, float* y,
+  DType y_type(const Context& ctx) const { return latent_ ? latent_->y_type(ctx) : plain_->y_type(ctx); }
+  DType dx_type(const Context& ctx) const { return latent_ ? latent_->dx_type() : plain_->dx_type(ctx); }
+  void forward(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin, void* y,
                const void* x) const;
   void recompute(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin, const void* x,
                  bool attends) const;
   SelfAttentionMade take_weight_pass_inputs(const Context& ctx, Region& region) const;
   void backward_input(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin,
-                      const SelfAttentionMade& made, float* dx, const void* dy, DType dy_type) const;
+                      const SelfAttentionMade& made, void* dx, const void* dy, DType dy_type) const;
   void backward_out_weight(const Context& ctx, const SelfAttentionSaved& saved, const void* dy,
                            DType dy_type) const;
   void backward_in_weight(const Context& ctx, const SelfAttentionMade& made, const void* x) const;
-  void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* y,
+  void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, void* y,
                       const void* x) const;
 
  private:

@@ -22,6 +22,7 @@ enum class Operand : uint8_t {
   kWeightPassInputs,         ///< intermediates that BACKWARD_INPUT stores for BACKWARD_WEIGHT
   kCache,                    ///< keys and values of a layer, which persist between the calls of a generation
   kDx,                       ///< gradient of the residual stream
+  kRoundedDx,                ///< the same rounded, for the products of the next backward
   kScalars,                  ///< learning rate, 1 / tokens
   kLosses,                   ///< loss of each token
   kNorm,                     ///< sums of squares and losses
@@ -43,12 +44,10 @@ enum class Operand : uint8_t {
 };
 
 inline constexpr const char* kOperandNames[] = {
-    "batch",     "x",           "y",       "saved",           "kept",
-    "remade",    "remade_kept", "made",    "cache",           "dx",
-    "scalars",   "losses",      "norm",    "weights",         "secondary",
-    "gradients", "addend",      "window",  "lookup_gradient", "master",
-    "moment1",   "moment2",     "average", "direction",       "home",
-    "sent",      "received"};
+    "batch",     "x",      "y",          "saved",           "kept",   "remade",  "remade_kept", "made",
+    "cache",     "dx",     "rounded_dx", "scalars",         "losses", "norm",    "weights",     "secondary",
+    "gradients", "addend", "window",     "lookup_gradient", "master", "moment1", "moment2",     "average",
+    "direction", "home",   "sent",       "received"};
 static_assert(std::size(kOperandNames) == static_cast<size_t>(Operand::kCount));
 inline const char* operand_name(Operand operand) { return kOperandNames[static_cast<size_t>(operand)]; }
 
@@ -62,6 +61,7 @@ enum class Op : uint8_t {
   kLoss,       ///< final norm, head and loss, with their backward
   kEvalLoss,
   kLogits,
+  kRoundDx,  ///< rounds the gradient of the residual stream that LOSS or another stage computed
   kBackward,
   kBackwardInput,   ///< a backward pass without the gradients of projections
   kBackwardWeight,  ///< the gradients of projections
@@ -187,17 +187,18 @@ inline constexpr OpRow kRows[] = {
      {one(kLosses), one(kDx), any(kGradients), any(kWindow)}},
     {Op::kEvalLoss, "EVAL_LOSS", kForward, {one(kX), one(kBatch), any(kWeights)}, {one(kLosses)}},
     {Op::kLogits, "LOGITS", kLogits, {one(kX), one(kBatch), any(kWeights), any(kCache)}, {}},
+    {Op::kRoundDx, "ROUND_DX", kState, {one(kDx)}, {one(kRoundedDx)}},
     {Op::kBackward,
      "BACKWARD",
      kBackward,
      {maybe(kX), maybe(kSaved), maybe(kRecomputed), one(kBatch), maybe(kWeights)},
-     {one(kDx), maybe(kGradients), maybe(kWindow), maybe(kLookupGradient)}},
+     {one(kDx), maybe(kRoundedDx), maybe(kGradients), maybe(kWindow), maybe(kLookupGradient)}},
     {Op::kBackwardInput,
      "BACKWARD_INPUT",
      kBackward,
      {one(kX), maybe(kSaved), maybe(kSavedForWeightPass), maybe(kRecomputed), maybe(kRecomputedForWeightPass),
       one(kBatch), maybe(kWeights)},
-     {one(kDx), one(kWeightPassInputs), maybe(kGradients), maybe(kWindow)}},
+     {one(kDx), maybe(kRoundedDx), one(kWeightPassInputs), maybe(kGradients), maybe(kWindow)}},
     {Op::kBackwardWeight,
      "BACKWARD_WEIGHT",
      kBackward,

@@ -79,13 +79,15 @@ struct Sizes {
   WorkList join;    ///< the work of JOIN_HEAD_GRAD
   Work round_head;  ///< of ROUND_HEAD_GRAD
   // The following sizes are for one micro-batch.
-  int64_t residual = 0;  ///< x and dx
-  int64_t batch = 0;     ///< tokens, targets, positions, document starts, sample numbers
+  int64_t residual = 0;    ///< x and dx
+  int64_t rounded_dx = 0;  ///< the rounded gradient of the residual stream, if blocks read and write it
+  int64_t batch = 0;       ///< tokens, targets, positions, document starts, sample numbers
   int64_t losses = 0;
   Cost embedding_forward, embedding_backward;
   std::vector<Cost> block_forward, block_backward;
   std::vector<Cost> block_backward_input, block_backward_weight;  ///< used if `halves` is set
   std::vector<Cost> block_recompute, block_repeat;  ///< of blocks in Stage::recompute, without and with y
+  Cost round_dx = {};                               ///< of ROUND_DX
   Cost loss, loss_eval, logits;
   // The following sizes are for generation.
   int64_t generate_residual = 0, generate_batch = 0, generate_workspace = 0;

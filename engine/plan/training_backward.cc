@@ -24,11 +24,24 @@ void TrainingStep::begin_backward(const Action& a) {
   InFlight& f = in_flight(a);
   const int32_t mb = a.micro_batch;
   f.gradients = accumulation_ == Accumulation::kTree && mb > 0 ? fresh_gradients(a) : b_.gradients();
-  if (c.above == Neighbour::kHere) f.dx = in_flight({a.part, a.chunk + 1, mb}).dx;
-  if (!c.has(s_.head())) return;
+  if (c.above == Neighbour::kHere) {
+    const InFlight& above = in_flight({a.part, a.chunk + 1, mb});
+    f.dx = above.dx, f.rounded_dx = above.rounded_dx;
+  }
+  if (!c.has(s_.head())) return round_dx(a);
   const SlotId losses = b_.transient(fmt::format("losses.{}", mb), Category::kStaging, s_.losses);
   f.dx = dx_slot(a);
   loss(mb, f, losses, f.gradients, accumulates(mb));
+  round_dx(a);
+}
+
+/// Rounds the gradient that LOSS or another stage computed. Backwards of blocks round their own.
+void TrainingStep::round_dx(const Action& a) {
+  InFlight& f = in_flight(a);
+  if (s_.rounded_dx == 0 || f.rounded_dx >= 0 || backward_blocks(a).empty()) return;
+  f.rounded_dx = b_.transient(fmt::format("rounded_{}", b_.plan().slot(f.dx).name), Category::kActivations,
+                              s_.rounded_dx);
+  b_.add(Op::kRoundDx, a.micro_batch, -1, {{kDx, f.dx}}, {{kRoundedDx, f.rounded_dx}}, s_.round_dx);
 }
 
 void TrainingStep::end_backward(const Action& a) {
@@ -101,7 +114,8 @@ void TrainingStep::backward_block(const Action& a, int32_t block) {
           {kRecomputed, f->saved[at].remade},
           {kBatch, batch(mb)},
           {kWeights, b_.weights(block)}},
-         {{kDx, f->dx}, {rounds ? kWindow : kGradients, made}}, s_.block_backward[i - 1])
+         {{kDx, f->dx}, {kRoundedDx, f->rounded_dx}, {rounds ? kWindow : kGradients, made}},
+         s_.block_backward[i - 1])
       .accumulate = accumulate && !rounds;
   if (rounds) round(Op::kRoundGrad, mb, block, made, f->gradients[i], accumulate);
 }
@@ -121,7 +135,11 @@ void TrainingStep::backward_input(int32_t mb, int32_t block, InFlight* f, size_t
           {kRecomputedForWeightPass, f->saved[at].remade_kept},
           {kBatch, batch(mb)},
           {kWeights, b_.weights(block)}},
-         {{kDx, f->dx}, {kWeightPassInputs, f->made[at]}, {rounds ? kWindow : kGradients, to}}, cost)
+         {{kDx, f->dx},
+          {kRoundedDx, f->rounded_dx},
+          {kWeightPassInputs, f->made[at]},
+          {rounds ? kWindow : kGradients, to}},
+         cost)
       .accumulate = accumulate && !rounds;
 }
 

@@ -33,6 +33,7 @@ class TrainingStep {
     std::vector<SlotId> gradients;  // by block, from the input pass on
     SlotId x = -1;                  // the chunk's input, replaced by its output
     SlotId dx = -1;                 // the gradient of the chunk's output, replaced by that of its input
+    SlotId rounded_dx = -1;         // the same, rounded
     SlotId head_gradient = -1;      // the head's part of the gradient of its table, from another stage
   };
   struct Subtree {
@@ -84,6 +85,7 @@ class TrainingStep {
   void recompute(const Action& action, const RecomputeSegment& segment);
   void backward_embedding(int32_t mb, SlotId dx, const std::vector<SlotId>& gradients, bool accumulate);
   SlotId dx_slot(const Action& action);
+  void round_dx(const Action& action);
   void send(Op op, Neighbour to, int32_t mb, SlotId slot);
 
   std::vector<SlotId> fresh_gradients(const Action& action);

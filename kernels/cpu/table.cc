@@ -16,8 +16,12 @@ int64_t embedding_backward_workspace_bytes(const EmbeddingBackward& args, int32_
 namespace HWS_LEVEL {
 namespace {
 
-constexpr Suited kSuited = {
-    .narrow_logits = false, .epilogues = false, .logit_bytes = int64_t{8} << 20, .logit_rows = 4096};
+constexpr Suited kSuited = {.narrow_logits = false,
+                            .epilogues = false,
+                            .narrow_branches = false,
+                            .rounded_gradients = false,
+                            .logit_bytes = int64_t{8} << 20,
+                            .logit_rows = 4096};
 
 constexpr KernelTable table() {
   KernelTable t = {

@@ -57,6 +57,14 @@ __device__ __forceinline__ void store_output(const NormBackward& a, int64_t at, 
   }
 }
 
+/// Writes a row of an f32 dx, and the rounded row if wanted.
+template <class Team, int kChunks>
+__device__ __forceinline__ void store_gradient(const NormBackward& a, int64_t at,
+                                               const float (&dx)[kChunks][kWide], bool wide) {
+  store_row<Team>(static_cast<float*>(a.dx) + at, dx, a.d, wide);
+  if (a.rounded != nullptr) store_row<Team>(static_cast<bf16*>(a.rounded) + at, dx, a.d, wide);
+}
+
 /// Processes one row: adds to the column sums, and writes dx, and y if wanted. kEarly: if dx accumulates,
 /// reads it with the rest of the row, before the team waits for its sums. Blocks of many threads lack
 /// registers for kEarly.
@@ -94,11 +102,11 @@ __device__ __forceinline__ void backward_row(const NormBackward& a, int64_t vect
 #pragma unroll
       for (int i = 0; i < kWide; ++i) x[k][i] = (kEarly ? before[kEarly ? k : 0][i] : x[k][i]) + dy[k][i];
     }
-    store_row<Team>(sum, x, a.d, wide);
+    store_gradient<Team>(a, row * a.dx_stride + at, x, wide);
   } else if (a.dx_type == DType::kBf16) {
     store_row<Team>(static_cast<bf16*>(a.dx) + row * a.dx_stride + at, dy, a.d, wide);
   } else {
-    store_row<Team>(static_cast<float*>(a.dx) + row * a.dx_stride + at, dy, a.d, wide);
+    store_gradient<Team>(a, row * a.dx_stride + at, dy, wide);
   }
 }
 
@@ -126,6 +134,9 @@ __global__ void __launch_bounds__(Shape::kMostThreads)
 
 bool reads_wide(const NormBackward& a) {
   const int64_t group = a.groups > 1 ? a.d : 0;
+  if (a.rounded != nullptr &&
+      !(wide_rows(a.rounded, a.dx_stride, DType::kBf16) && wide_rows(nullptr, group, DType::kBf16)))
+    return false;
   return wide_rows(a.x, a.x_stride, a.x_type) && wide_rows(a.dy, a.dy_stride, a.dy_type) &&
          wide_rows(a.dx, a.dx_stride, a.dx_type) && wide_rows(a.y, a.y_stride, a.y_type) &&
          wide_rows(nullptr, group, a.y_type) && wide_rows(nullptr, group, a.x_type) &&

@@ -33,7 +33,9 @@ struct NormForward {
 /// groups, in an order that depends only on rows and groups. x is the forward's input. dx_accumulate adds to
 /// dx (f32 only: the residual gradient); weights_accumulate adds to dweight and dbias. dx may alias dy
 /// exactly if not dx_accumulate. If y is not null, it receives the forward's output again, bit for bit, so
-/// that it need not be saved; only then is bias read. workspace: norm_backward_workspace_bytes(args).
+/// that it need not be saved; only then is bias read. If rounded is not null, it receives the f32 dx once
+/// more, rounded to bf16; only for backends with Suited::rounded_gradients. workspace:
+/// norm_backward_workspace_bytes(args).
 struct NormBackward {
   void* dx = nullptr;
   float* dweight = nullptr;
@@ -52,6 +54,7 @@ struct NormBackward {
   const void* bias = nullptr;
   DType y_type = DType::kF32;
   int64_t y_stride = 0;
+  void* rounded = nullptr;  ///< bf16, addressed like dx
 };
 
 }  // namespace hawser::kernels

@@ -110,6 +110,11 @@ struct Suited {
   /// Products can fuse the following operation (Matmul::epilogue, aux, bias_gradient). Otherwise callers
   /// leave these fields unset and call separate kernels.
   bool epilogues;
+  /// Under precision bf16, a branch of a block best writes its output, and the gradient of its input, as
+  /// bf16; else as f32.
+  bool narrow_branches;
+  /// norm_backward can also write dx rounded to bf16 (NormBackward::rounded).
+  bool rounded_gradients;
   /// The maximum bytes, and rows, of logits to compute at a time.
   int64_t logit_bytes, logit_rows;
 };

@@ -57,7 +57,7 @@ struct OpCase {
   std::vector<Operand> operands;
   std::function<void(const FastCall&)> fast;
   std::function<void(RealOperands& values)> reference;  ///< reads inputs, writes outputs, in operand order
-  bool narrow = false;  ///< only for tables with narrow_logits and epilogues (CUDA)
+  bool narrow = false;  ///< only for tables with narrow_logits, epilogues and rounded_gradients (CUDA)
   /// Not for CUDA, whose heads have at most 256 elements, and which has no precision fp16.
   bool cpu_only = false;
   /// The shape is large to reach a form of the CPU's kernels, or more of its tiles. The emulated GPU computes

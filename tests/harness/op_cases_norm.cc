@@ -171,11 +171,15 @@ NormBackward backward_args(const Problem& p, std::array<DType, 3> types, bool ac
   return a;
 }
 
-/// in_place: dx is dy. accumulate: dx (f32), dweight and dbias accumulate.
-OpCase backward_case(const Problem& p, std::array<DType, 3> types, bool in_place, bool accumulate) {
+/// in_place: dx is dy. accumulate: dx (f32), dweight and dbias accumulate. round: also writes dx as bf16.
+OpCase backward_case(const Problem& p, std::array<DType, 3> types, bool in_place, bool accumulate,
+                     bool round = false) {
   const NormBackward a = backward_args(p, types, accumulate);
   const size_t dx = in_place ? 0 : 7;
-  const std::string suffix = in_place ? "/in_place" : accumulate ? "/accumulate" : "";
+  const std::string suffix = std::string(in_place     ? "/in_place"
+                                         : accumulate ? "/accumulate"
+                                                      : "") +
+                             (round ? "/round" : "");
   OpCase c = {"norm_backward", p.name + "/" + words(types) + suffix, {}, nullptr, nullptr};
   const int64_t vectors = a.rows * a.groups;
   const auto sums = [&](const char* name) {
@@ -198,6 +202,9 @@ OpCase backward_case(const Problem& p, std::array<DType, 3> types, bool in_place
     c.operands.push_back(input("bias", a.weight_type, a.d, 8));
     c.operands.push_back(output("y", a.y_type, a.rows * a.y_stride));
   }
+  c.narrow = round;
+  const size_t rounded = c.operands.size();
+  if (round) c.operands.push_back(output("rounded", DType::kBf16, a.rows * a.dx_stride, 1e-5));
   c.fast = [=](const FastCall& call) {
     NormBackward args = a;
     args.dy = call.data[0];
@@ -212,6 +219,7 @@ OpCase backward_case(const Problem& p, std::array<DType, 3> types, bool in_place
       args.bias = p.bias ? call.data[8] : nullptr;
       args.y = call.data[9];
     }
+    if (round) args.rounded = call.data[rounded];
     args.workspace = call.workspace(call.table.norm_backward_workspace_bytes(args, call.stream.num_workers));
     call.table.norm_backward(args, call.stream);
   };
@@ -220,6 +228,8 @@ OpCase backward_case(const Problem& p, std::array<DType, 3> types, bool in_place
     norm_backward_reference(a, v[dx].data(), v[5].data(), p.bias ? v[6].data() : nullptr, dy.data(),
                             v[1].data(), v[2].data(), p.mean ? v[3].data() : nullptr, v[4].data(),
                             accumulate ? v[9].data() : nullptr, accumulate && p.bias ? v[8].data() : nullptr);
+    for (int64_t i = 0; round && i < a.rows * a.dx_stride; ++i)
+      if (i % a.dx_stride < p.groups * p.d) v[rounded][i] = v[dx][i];  // gaps between rows stay NaN
   };
   return c;
 }
@@ -267,7 +277,10 @@ void add_norm_cases(std::vector<OpCase>& cases) {
       cases.push_back(backward_case(p, types, false, false));
       cases.push_back(backward_case(p, types, true, false));
       cases.push_back(backward_case(p, types, false, true));
+      if (types[kX] == DType::kF32) cases.push_back(backward_case(p, types, false, true, true));
     }
+    cases.push_back(backward_case(p, {DType::kBf16, DType::kF32, DType::kF32}, false, false, true));
+    cases.push_back(backward_case(p, {DType::kF32, DType::kF32, DType::kF32}, true, false, true));
   }
   for (const Problem& p : problems()) {  // halves come with weights of f32
     for (int bits = 1; bits < 4; ++bits) {

@@ -126,6 +126,12 @@ class VariantStep {
     call(costs_.loss, [&](const nn::Context& c) {
       model_.head().forward_backward(c, losses.data(), dx.data(), x[layers].data(), &grad_scale);
     });
+    if (nn::Block::reads_rounded(*ctx_.kernels, model_.config(), ctx_.type)) {
+      rounded_.resize(residual);
+      call(costs_.round_dx, [&](const nn::Context& c) {
+        nn::Block::round(c, {dx.data(), rounded_.data()}, model_.config().width);
+      });
+    }
     for (size_t l = layers; l-- > 0;) backward(l, &x, &dx);
     for (size_t l = layers; form_.halves && l-- > 0;) backward_weight(l);
     const bool tied = model_.trains_tied_head();
@@ -191,12 +197,13 @@ class VariantStep {
            [&](const nn::Context& c) { block(l).recompute(c, regions, rope(l), nullptr, (*x)[l].data()); });
     }
     nn::BlockRegions regions = m.regions();
+    const nn::StreamGradient both(dx->data(), rounded_.empty() ? nullptr : rounded_.data());
     const nn::CallCost& cost = form_.halves ? costs_.block_backward_input[l] : costs_.block_backward[l];
     call(cost, [&](const nn::Context& c) {
       if (form_.halves)
-        block(l).backward_input(c, regions, rope(l), dx->data(), (*x)[l].data());
+        block(l).backward_input(c, regions, rope(l), both, (*x)[l].data());
       else
-        block(l).backward(c, regions, rope(l), dx->data(), (*x)[l].data());
+        block(l).backward(c, regions, rope(l), both, (*x)[l].data());
     });
     EXPECT_EQ(regions.made.high(), m.made.bytes);
     EXPECT_TRUE(m.intact());
@@ -212,6 +219,7 @@ class VariantStep {
   }
 
   const nn::BackwardForm form_;
+  std::vector<uint16_t> rounded_;                        // dx in bf16; empty if blocks round it
   std::vector<std::unique_ptr<LayerMemory>> memory_of_;  // by layer
   const ModelVariant& variant_;
   nn::Model model_;

@@ -32,8 +32,12 @@ struct Workspace<kBytes> {
   }
 };
 
-inline constexpr Suited kSuited = {
-    .narrow_logits = true, .epilogues = true, .logit_bytes = int64_t{1} << 30, .logit_rows = 8192};
+inline constexpr Suited kSuited = {.narrow_logits = true,
+                                   .epilogues = true,
+                                   .narrow_branches = true,
+                                   .rounded_gradients = true,
+                                   .logit_bytes = int64_t{1} << 30,
+                                   .logit_rows = 8192};
 
 /// Returns the table with its workspaces and preferences.
 constexpr KernelTable with_sizes(KernelTable table) {

@@ -164,6 +164,19 @@ TEST(TrainOnCuda, OnRanksThatDivideBlocksAndColumns) {
     }
 }
 
+/// One rank writes the outputs of branches as bf16. Ranks that divide blocks sum f32 addends.
+TEST(TrainOnCuda, OnRanksThatDivideBlocksInBf16) {
+  for (const bool sequence_parallel : {false, true}) {
+    Layout layout;
+    layout.tp = 2, layout.sequence_parallel = sequence_parallel;
+    const Distance d = train(problem_in("bf16"), layout);
+    EXPECT_LT(d.loss, 1e-4);
+    EXPECT_LT(d.grad_norm, 1e-3);
+    EXPECT_LT(d.gradients, 0.2);
+    EXPECT_LT(d.weights, 2e-2);
+  }
+}
+
 /// The CPU's kernels update state in host memory to the bits of the GPU's kernels.
 TEST(TrainOnCuda, WithAnUpdateOnTheHost) {
   for (const char* precision : {"fp32", "bf16", "bf16_pure"})
