@@ -62,7 +62,7 @@ LayoutBounds::LayoutBounds(const nn::Model& model, const config::ResolvedConfig&
     : base_(base),
       cluster_(cluster),
       space_(space),
-      measures_(trains_all(base) && base.model.moe.experts == 0),
+      measures_(trains_all(base)),
       parameters_(static_cast<double>(model.table().count())),
       tokens_(static_cast<double>(base.batch.global_batch * base.batch.sequence)),
       ranks_flops_(model.flops_per_token(1)),
@@ -74,7 +74,12 @@ LayoutBounds::LayoutBounds(const nn::Model& model, const config::ResolvedConfig&
 }
 
 LayoutBounds::Key LayoutBounds::key_of(const LayoutChoice& c) {
-  return {c.tp, c.cp, c.micro_batch, c.recompute, splits(c), c.pp > 1};
+  return {c.tp, c.cp, c.ep, c.micro_batch, c.recompute, splits(c), c.pp > 1};
+}
+
+/// Ranks that divide experts share the state of each with fewer ranks than this.
+double LayoutBounds::most_shards(const LayoutChoice& c) const {
+  return static_cast<double>(c.dp_shard * c.cp * (base_.model.moe.experts > 0 ? c.tp : 1));
 }
 
 int64_t LayoutBounds::micro_batches(const LayoutChoice& c) const {
@@ -90,9 +95,10 @@ std::shared_ptr<const std::vector<BlockCosts>> LayoutBounds::measured(const Layo
 /// places in their nodes than its stages.
 std::shared_ptr<const std::vector<BlockCosts>> LayoutBounds::measure_one(const LayoutChoice& c) const {
   const int64_t layers = base_.model.layers, most = equal_layers_ ? std::min<int64_t>(layers, 2) : layers;
-  if (c.tp * c.cp > kMostMeasured) return nullptr;
+  const int64_t ranks = c.tp * c.cp * c.dp_of_experts();
+  if (ranks > kMostMeasured) return nullptr;
   for (const cluster::NetworkLevel& level : cluster_.levels)
-    if (level.ranks > 0 && c.tp * c.cp % level.ranks != 0 && level.ranks % (c.tp * c.cp) != 0) return nullptr;
+    if (level.ranks > 0 && ranks % level.ranks != 0 && level.ranks % ranks != 0) return nullptr;
   try {
     const std::optional<config::ResolvedConfig> config = space_.resolve_small(c, splits(c), most);
     if (!config) return nullptr;
@@ -150,7 +156,7 @@ std::vector<LayoutBounds::Place> LayoutBounds::places(const LayoutChoice& c) con
 }
 
 LeastBytes LayoutBounds::closed_bytes(const LayoutChoice& c, int64_t zero_stage) const {
-  const auto shards = static_cast<double>(c.dp_shard * c.cp);
+  const double shards = most_shards(c);
   const double own = parameters_ / static_cast<double>(c.pp * c.tp * c.ep);
   const auto share = [&](int64_t from) { return zero_stage >= from ? 1 / shards : 1; };
   return {own * state_.weight * share(3), own * state_.gradient * share(2),
@@ -161,7 +167,7 @@ LeastBytes LayoutBounds::least_bytes(const LayoutChoice& c, int64_t zero_stage) 
   LeastBytes most = closed_bytes(c, zero_stage);
   const std::vector<Place> all = places(c);
   if (all.empty()) return most;
-  const auto shards = static_cast<double>(c.dp_shard * c.cp);
+  const double shards = most_shards(c);
   const auto share = [&](int64_t from) { return zero_stage >= from ? 1 / shards : 1; };
   std::vector<double> saved;
   for (const Place& p : all) saved.push_back(p.costs.saved);
@@ -194,7 +200,7 @@ double LayoutBounds::least_seconds(const LayoutChoice& c) const {
   const std::vector<Place> all = places(c);
   if (all.empty()) return closed_seconds(c);
   const auto m = static_cast<double>(micro_batches(c));
-  const double shards = c.zero_stage > 0 ? static_cast<double>(c.dp_shard * c.cp) : 1;
+  const double shards = c.zero_stage > 0 ? most_shards(c) : 1;
   double seconds = 0, updates = 0, arrives = 0, ends = 0;
   for (int64_t s = 0; s < c.pp; ++s) {
     BlockCosts stage;
@@ -227,7 +233,7 @@ double LayoutBounds::likely_seconds(const LayoutChoice& c) const {
   const double residual = tokens_ / static_cast<double>(c.dp() * c.cp) *
                           static_cast<double>(base_.model.width * base_.model.layers) * 4 /
                           static_cast<double>(c.pp);
-  seconds += 2 * residual * others(c.ep) / bandwidth(c.ep * c.tp);
+  if (!measured(c)) seconds += 2 * residual * others(c.ep) / bandwidth(c.ep * c.tp);
   return seconds + 2.4 * own * times * others(c.dp() * c.cp) / bandwidth(over);
 }
 

@@ -1,5 +1,5 @@
 // LayoutBounds: lower bounds on a layout's bytes and seconds, so that a search skips many. A small plan with
-// the layout's tp, cp, micro-batch and recomputation measures what a block costs (block_costs.h); how the
+// the layout's tp, cp, ep, micro-batch and recomputation measures what a block costs (block_costs.h); how the
 // layout divides blocks among stages and state among ranks follows from its degrees.
 #pragma once
 
@@ -29,8 +29,8 @@ class LayoutBounds {
   LayoutBounds(const nn::Model& model, const config::ResolvedConfig& base, const cluster::Cluster& cluster,
                const LayoutSpace& space);
 
-  /// Measures what the bounds of these layouts need. Layouts with costs that cannot be measured, such as
-  /// mixtures of experts and models that are trained in part, have closed forms, which are lower.
+  /// Measures what the bounds of these layouts need. Layouts with costs that cannot be measured, such as those
+  /// of models that are trained in part, have closed forms, which are lower.
   void measure(const std::vector<LayoutChoice>& choices);
 
   /// `zero_stage`: instead of the layout's.
@@ -44,7 +44,7 @@ class LayoutBounds {
   double likely_seconds(const LayoutChoice& c) const;
 
  private:
-  using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, bool, bool>;
+  using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, bool, bool>;
   /// Sums of the blocks of one chunk.
   struct Place {
     BlockCosts costs;
@@ -52,6 +52,8 @@ class LayoutBounds {
   };
 
   static Key key_of(const LayoutChoice& c);
+  /// At most so many ranks share the state of a block.
+  double most_shards(const LayoutChoice& c) const;
   std::shared_ptr<const std::vector<BlockCosts>> measured(const LayoutChoice& c) const;
   std::shared_ptr<const std::vector<BlockCosts>> measure_one(const LayoutChoice& c) const;
   /// Returns the chunks of the pipeline in the model's order; none without measured costs.

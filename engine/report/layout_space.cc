@@ -154,16 +154,16 @@ std::optional<config::ResolvedConfig> LayoutSpace::resolve(const LayoutChoice& c
 
 std::optional<config::ResolvedConfig> LayoutSpace::resolve_small(const LayoutChoice& choice, bool splits,
                                                                  int64_t layers) const {
-  const int64_t pp = std::min<int64_t>(choice.pp, 2);
+  const int64_t pp = std::min<int64_t>(choice.pp, 2), dp = choice.dp_of_experts();
   const std::pair<const char*, int64_t> numbers[] = {{"/model/layers", layers},
                                                      {"/mesh/pp", pp},
-                                                     {"/mesh/dp_replicate", 1},
+                                                     {"/mesh/dp_replicate", dp},
                                                      {"/mesh/dp_shard", 1},
                                                      {"/mesh/cp", choice.cp},
                                                      {"/mesh/tp", choice.tp},
-                                                     {"/mesh/ep", 1},
+                                                     {"/mesh/ep", choice.ep},
                                                      {"/zero/stage", 0},
-                                                     {"/batch/global_batch", 2 * choice.micro_batch},
+                                                     {"/batch/global_batch", 2 * choice.micro_batch * dp},
                                                      {"/batch/micro_batch", choice.micro_batch}};
   std::vector<config::Setting> all;
   for (const auto& [pointer, value] : numbers) all.push_back({pointer, std::to_string(value)});

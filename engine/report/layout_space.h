@@ -5,6 +5,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,8 @@ struct LayoutChoice {
 
   auto operator<=>(const LayoutChoice&) const = default;
   int64_t dp() const { return dp_replicate * dp_shard; }
+  /// The least data-parallel ranks among which a stage can divide its experts as the layout does.
+  int64_t dp_of_experts() const { return ep / std::gcd(ep, cp * tp); }
 };
 inline constexpr const char* kRecomputePolicies[] = {"off", "selective", "full"};
 

@@ -51,6 +51,14 @@ Case random_case(uint32_t seed) {
   return c;
 }
 
+/// The same with experts, of which each rank may have a part.
+Case random_mixture(uint32_t seed) {
+  Case c = random_case(seed);
+  c.config["model"]["bias"] = {{"gate", false}, {"up", false}, {"down", false}};
+  c.config["model"]["moe"] = {{"experts", 4}, {"top_k", 1 + seed % 2}, {"width", 16}};
+  return c;
+}
+
 SearchResult search(const Case& c, bool prunes) {
   return train::search_layouts(config::ConfigTree::from_json(c.config.dump()), c.cluster,
                                {.ranks = c.ranks, .top = 3, .most = 100000, .prunes = prunes});
@@ -59,7 +67,7 @@ SearchResult search(const Case& c, bool prunes) {
 TEST(LayoutSearch, FindsWhatExhaustionFinds) {
   int found = 0;
   for (uint32_t seed = 0; seed < 200; ++seed) {
-    const Case c = random_case(seed);
+    const Case c = seed % 5 == 4 ? random_mixture(seed) : random_case(seed);
     SearchResult some, all;
     try {
       all = search(c, false);
@@ -138,6 +146,8 @@ TEST(LayoutSearch, FindsALayoutThatFitsWithFewForecasts) {
 TEST(LayoutSearch, BoundsAreBounds) {
   for (uint32_t seed = 0; seed < 10; ++seed)
     EXPECT_GT(compare_bounds(random_case(seed), "case " + std::to_string(seed)), 0.1) << seed;
+  for (uint32_t seed = 0; seed < 10; ++seed)
+    EXPECT_GT(compare_bounds(random_mixture(seed), "mixture " + std::to_string(seed)), 0.1) << seed;
 }
 
 /// Of pipelines whose messages take little time, most of a step is what the bounds count.
