@@ -1,4 +1,4 @@
-// The forms of a trace, from the numbers of hawser.h.
+// Converts HWS_FORMAT_... to the form of a trace.
 #pragma once
 
 #include "capi/src/guard.h"

@@ -28,7 +28,7 @@ StageTimes stage_times(const StageProblem& stage, const plan::CostTable& costs, 
 struct ForetoldStep {
   double seconds = 0;
   std::vector<StageTimes> stages;
-  std::vector<plan::Timeline> lines;  ///< of a rank of each stage
+  std::vector<plan::Timeline> lines;  ///< the timeline of one rank of each stage
 
   /// The mean over the stages.
   StageTimes mean() const;

@@ -9,8 +9,8 @@ namespace {
 
 std::string block_at(int64_t layer, const char* name) { return fmt::format("blocks.{}.{}", layer, name); }
 
-/// The array of a branch as an Exchange takes it. It is f32 if several ranks compute the branch; the exchange
-/// of one rank moves nothing.
+/// Returns the array of a branch with the type that Exchange needs. If several ranks compute the branch, the
+/// array is f32. Otherwise the exchange has one rank and moves nothing.
 float* floats(void* p) { return static_cast<float*>(p); }
 
 }  // namespace

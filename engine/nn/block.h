@@ -101,7 +101,7 @@ class Block {
     return kernels.suited->rounded_gradients && type == DType::kBf16 && !model.post_norm &&
            model.dropout_residual == 0;
   }
-  /// Writes the rounded gradient of the residual stream from dx, if dx does not come from a block's backward.
+  /// Rounds dx.dx into dx.rounded. Not needed after the backward of a block, which writes both.
   static void round(const Context& ctx, const StreamGradient& dx, int64_t width);
 
   /// Returns null for a dense layer.

@@ -164,8 +164,8 @@ struct Context {
     kernels->matmul(m, *stream);
   }
   int64_t matmul_workspace_bytes(const kernels::Matmul& m) const;
-  /// Returns the type of what one product of a branch writes for the residual stream: the branch's output, or
-  /// the gradient of its input. Ranks that compute a branch together sum addends, which stay f32.
+  /// Returns the type of a branch's output, or of the gradient of its input, if one product writes it. If
+  /// several ranks compute a branch together, they add their parts, which stay f32.
   DType branch_type() const {
     return kernels->suited->narrow_branches && exchange->ranks() == 1 ? type : DType::kF32;
   }

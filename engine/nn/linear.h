@@ -28,8 +28,8 @@ class Linear {
   int64_t out() const { return out_; }
   bool has_adapter() const { return !adapters_.empty(); }
   bool has_magnitudes() const;
-  /// True if one product writes each element of the output and of the input's gradient, and nothing is added
-  /// to it. Then they may be narrower than f32.
+  /// True if one product writes the output, one product writes the input's gradient, and nothing is added to
+  /// either. Only then may they be narrower than f32.
   bool writes_once() const { return stacks_.size() == 1 && adapters_.empty(); }
 
   /// Computes y[rows, out] (stride ldy) from x[rows, in] (dense, activation type).

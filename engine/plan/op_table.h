@@ -22,7 +22,7 @@ enum class Operand : uint8_t {
   kWeightPassInputs,         ///< intermediates that BACKWARD_INPUT stores for BACKWARD_WEIGHT
   kCache,                    ///< keys and values of a layer, which persist between the calls of a generation
   kDx,                       ///< gradient of the residual stream
-  kRoundedDx,                ///< the same rounded, for the products of the next backward
+  kRoundedDx,                ///< kDx rounded to bf16, which the products of the next block's backward read
   kScalars,                  ///< learning rate, 1 / tokens
   kLosses,                   ///< loss of each token
   kNorm,                     ///< sums of squares and losses

@@ -35,7 +35,7 @@ void TrainingStep::begin_backward(const Action& a) {
   round_dx(a);
 }
 
-/// Rounds the gradient that LOSS or another stage computed. Backwards of blocks round their own.
+/// Rounds the gradient that LOSS or another stage computed. The backward of a block rounds its own.
 void TrainingStep::round_dx(const Action& a) {
   InFlight& f = in_flight(a);
   if (s_.rounded_dx == 0 || f.rounded_dx >= 0 || backward_blocks(a).empty()) return;

@@ -33,7 +33,7 @@ class TrainingStep {
     std::vector<SlotId> gradients;  // by block, from the input pass on
     SlotId x = -1;                  // the chunk's input, replaced by its output
     SlotId dx = -1;                 // the gradient of the chunk's output, replaced by that of its input
-    SlotId rounded_dx = -1;         // the same, rounded
+    SlotId rounded_dx = -1;         // dx, rounded to bf16
     SlotId head_gradient = -1;      // the head's part of the gradient of its table, from another stage
   };
   struct Subtree {

@@ -21,7 +21,7 @@ class Forecast {
   /// The plans of each stage.
   const std::vector<EnginePlans>& stages() const { return stages_; }
   const cluster::ForetoldStep& step() const { return step_; }
-  /// The first rank of a stage, a number in the world.
+  /// Returns the number, in the world, of the first rank of a stage.
   int64_t first_of_stage(size_t stage) const {
     return strategies_.first_of_stage(static_cast<int64_t>(stage));
   }

@@ -138,7 +138,8 @@ class Search {
     }
   }
 
-  /// Tries as many layouts again, those with the least bytes first, until one fits. `left` keeps the others.
+  /// Allows as many forecasts again, and tries the layouts of `left`, those with the least bytes first, until
+  /// one fits. `left` keeps the layouts that were not tried.
   void try_smallest(std::vector<Candidate>* left) {
     std::vector<std::pair<double, size_t>> by_bytes;
     for (size_t i = 0; i < left->size(); ++i) {
@@ -250,9 +251,9 @@ class Search {
   const config::ResolvedConfig one_rank_;
   const nn::Model model_;
   LayoutBounds bounds_;
-  int64_t most_, most_passes_ = kMostPasses;  // forecasts, and passes in them
-  int64_t passes_ = 0;                        // in the forecasts so far
-  double above_ = 1;                          // least ratio of the bytes of a forecast to the least bytes
+  int64_t most_, most_passes_ = kMostPasses;  // limits for forecasts, and for their passes
+  int64_t passes_ = 0;                        // of the forecasts so far
+  double above_ = 1;                          // smallest ratio of a forecast's bytes to their lower bound
   SearchResult result_;
 };
 

@@ -14,7 +14,7 @@ namespace {
 using plan::Instruction;
 using plan::Op;
 
-/// What runs in a row, by colour.
+/// What a lane can do at a time. Each kind has a colour.
 enum class Kind : uint8_t {
   kIdle,
   kForward,
@@ -66,7 +66,7 @@ Kind kind_of(const Instruction& n) {
 
 constexpr int kLeft = 150, kWidth = 1200, kTop = 70, kComputeHeight = 16, kLaneHeight = 8, kGap = 6;
 constexpr size_t kColumns = size_t{2} * kWidth;
-constexpr size_t kWords = 20;  ///< of a label, which leaves room for the names of lanes
+constexpr size_t kWords = 20;  ///< maximum characters of a rank's label; longer ones would cover lane names
 
 /// The columns of one row, and how long each kind ran in them.
 class Row {
@@ -89,7 +89,7 @@ class Row {
   }
   bool used() const { return used_; }
 
-  /// Rectangles of equal columns, one beside the other.
+  /// Returns one rectangle for each range of adjacent columns of the same kind.
   std::string rectangles(double y, int height) const {
     std::string text;
     for (size_t c = 0; c < kColumns;) {
@@ -107,7 +107,7 @@ class Row {
  private:
   using Seconds = std::array<double, kAllKinds>;
 
-  /// Ties go to the kind that comes first.
+  /// Returns the kind that ran longest in the column. Ties go to the first of the enum.
   Kind longest(size_t c) const {
     Seconds all = columns_[c];
     double rest = per_column_;
@@ -191,7 +191,7 @@ class Picture {
     return text;
   }
 
-  /// Lines at 5 to 13 round numbers of seconds.
+  /// Returns vertical lines, with labels, at 5 to 13 round numbers of seconds.
   std::string axis(double height) const {
     const double rough = seconds_ / 10, power = std::pow(10, std::floor(std::log10(rough)));
     const double round = rough / power;

@@ -26,7 +26,7 @@ std::string label_of(const Instruction& n) {
   return text;
 }
 
-/// The first of two overlapped instructions has the times of both.
+/// Returns an event's name. Of two overlapped instructions, the event of the first stands for both.
 std::string label(const plan::Plan& plan, size_t index) {
   const Instruction& n = plan.instructions[index];
   return n.overlaps_next ? label_of(n) + " and " + label_of(plan.instructions[index + 1]) : label_of(n);

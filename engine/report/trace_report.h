@@ -1,5 +1,5 @@
-// Trace report: a step for people and for trace viewers, measured (traces.h) or predicted
-// (foretold_report.h). JSON has Google's "Trace Event Format", which Perfetto and chrome://tracing read:
+// Trace report: writes a step, measured (traces.h) or predicted (foretold_report.h), for people and for
+// trace viewers. JSON has Google's "Trace Event Format", which Perfetto and chrome://tracing read:
 // complete events ("X") in microseconds, one process per rank. Each lane of the plan has a thread, and so has
 // each lane of the comm that the plan does not use, such as the lane of saves.
 #pragma once
@@ -26,8 +26,8 @@ struct TracedRank {
   const KernelProfile* kernels = nullptr;        ///< only for JSON; may be null
 };
 
-/// Returns a step in this form. `title`: the first line of the text and the picture. `facts`: keys of
-/// "otherData", before "ranks"; `last_line`: the last but one line of the text, or "".
+/// Returns a step in this form. `title`: the first line of the text and of the picture. `facts`: the keys of
+/// "otherData" before "ranks". `last_line`: a line of the text between the table and its explanation, or "".
 std::string trace_report(const std::vector<TracedRank>& ranks, TraceForm form, const std::string& title,
                          OrderedJson facts, const std::string& last_line = "");
 

@@ -98,7 +98,7 @@ struct Ahead {
 /// Prefetches nothing, at no cost.
 struct NothingAhead {};
 
-/// Adds the products of `words` words to a tile, and moves both panels beyond them.
+/// Adds the products of `words` words to a tile, and advances both panel pointers past them.
 template <class Words, int kSums>
 HWS_INLINE void multiply_words(int64_t words, const float*& a, const float*& b,
                                vf (&sum)[kSums][kTileVectors]) {

@@ -1,6 +1,6 @@
 // Packing: copies the operands of the matrix product into panels of W rows (of op(a)) or columns (of op(b)),
-// so that the micro-kernel reads both with stride one. Panels are [word][w], or in steps of several words
-// (kStepWords); missing rows or columns are 0.
+// so that the micro-kernel reads both with stride one. Panels are [word][w]; if a step has several words
+// (kStepWords), they are [step][w][word of the step]. Missing rows or columns are 0.
 #pragma once
 
 #include "kernels/cpu/matmul_words_wide.h"

@@ -12,7 +12,7 @@ struct Bf16Words {
   using Product = Bf16Words;
   static constexpr int kPerWord = 2, kStepWords = 2;
 
-  /// Return four words along k as in memory, of which only nk values exist (the rest become 0).
+  /// Return four words along k in the order of memory. Given nk, only nk values exist; the rest become 0.
   static HWS_INLINE vf along_k(const uint16_t* p) { return vreinterpretq_f32_u16(vld1q_u16(p)); }
   static HWS_INLINE vf along_k(const uint16_t* p, int nk) {
     uint16_t t[8] = {};
@@ -25,8 +25,8 @@ struct Bf16Words {
     return rounded(vload_n(p, first), vload_n(p + kLanes, nk - first));
   }
 
-  /// Turns four words along k of each of four lines into the vectors of a panel: the first two words of lines
-  /// 0 and 1, those of lines 2 and 3, then the other two words of the same lines.
+  /// Rearranges four words along k of each of four lines into the vectors of a panel: the first two words of
+  /// lines 0 and 1, then of lines 2 and 3; the last two words of lines 0 and 1, then of lines 2 and 3.
   static HWS_INLINE void arrange(vf (&rows)[kLanes]) {
     const float64x2_t a = vreinterpretq_f64_f32(rows[0]), b = vreinterpretq_f64_f32(rows[1]);
     const float64x2_t c = vreinterpretq_f64_f32(rows[2]), d = vreinterpretq_f64_f32(rows[3]);
@@ -36,8 +36,8 @@ struct Bf16Words {
     rows[3] = vreinterpretq_f32_f64(vzip2q_f64(c, d));
   }
 
-  /// Stores the words of four adjacent lines, of which `lines` exist: four values of k, of which nk exist,
-  /// lie ld apart.
+  /// Stores one step (two words) of four adjacent lines, of which `lines` exist. Its four values of k, of
+  /// which nk exist, are ld elements apart.
   template <class T>
   static HWS_INLINE void across_step(float* out, const T* p, int64_t ld, int nk, int lines) {
     uint16x8_t k[4];
@@ -49,9 +49,10 @@ struct Bf16Words {
     vstore(out + kLanes, vreinterpretq_f32_u32(vzip2q_u32(first, second)));
   }
 
-  /// Adds the products of `words` words, an even number, to sums of 2 x 2 tiles: of two rows and the four
-  /// columns of a vector, the first row of `sum` has the tile of columns 0 and 1, and the second that of
-  /// columns 2 and 3. The panels have kTileRows and kTileVectors * kLanes lines. Moves both beyond the words.
+  /// Adds the products of `words` words (an even number) to the sums, and advances both panel pointers past
+  /// them. The sums are tiles of 2 x 2: for two rows and the four columns of a vector, the first row of `sum`
+  /// has the tile of columns 0 and 1, and the second row has the tile of columns 2 and 3. The panels have
+  /// kTileRows and kTileVectors * kLanes lines.
   template <int kRows>
   static HWS_INLINE void multiply_steps(int64_t words, const float*& a, const float*& b,
                                         vf (&sum)[kRows][kTileVectors]) {

@@ -33,8 +33,8 @@ struct NormForward {
 /// groups, in an order that depends only on rows and groups. x is the forward's input. dx_accumulate adds to
 /// dx (f32 only: the residual gradient); weights_accumulate adds to dweight and dbias. dx may alias dy
 /// exactly if not dx_accumulate. If y is not null, it receives the forward's output again, bit for bit, so
-/// that it need not be saved; only then is bias read. If rounded is not null, it receives the f32 dx once
-/// more, rounded to bf16; only for backends with Suited::rounded_gradients. workspace:
+/// that it need not be saved; only then is bias read. If rounded is not null, it receives a copy of the
+/// f32 dx, rounded to bf16; only for backends with Suited::rounded_gradients. workspace:
 /// norm_backward_workspace_bytes(args).
 struct NormBackward {
   void* dx = nullptr;

@@ -180,7 +180,7 @@ TEST(FarExperts, NameARankThatHangs) {
   bool hung = false;
   const auto comm = std::make_shared<FaultyComm>(2, 1, kDeadline, [&hung](comm::Operation now) {
     if (now != comm::Operation::kAllGather || std::exchange(hung, true)) return;
-    // Much longer than the deadline: on a busy machine, rank 0 sees late that nobody came.
+    // Much longer than the deadline: on a busy machine, rank 0 detects the missing rank late.
     std::this_thread::sleep_for(std::chrono::duration<double>(4 * kDeadline));
   });
   Problem problem = far(problem_of(false), "nccl");

@@ -1,5 +1,5 @@
-// Tests modules on a backend that keeps the gradient of the residual stream rounded as well, which changes no
-// bit, and on one whose branches write bf16, which rounds twice per branch.
+// Tests modules on two backends. The first also stores the rounded gradient of the residual stream, which
+// changes no bit. The branches of the second write bf16, which adds two roundings per branch.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -70,8 +70,8 @@ double norm_of(const std::vector<float>& x) {
   return std::sqrt(sum);
 }
 
-/// Returns the largest |a - b| / |b| of all parameters. Gradients that are nothing but rounding, such as
-/// those of key biases, count relative to the largest gradient.
+/// Returns the largest |a - b| / |b| of all parameters. Gradients that consist only of rounding errors,
+/// such as those of key biases, are compared with the largest gradient.
 double distance(const Gradients& a, const Gradients& b) {
   double largest = 0, worst = 0;
   for (const auto& [name, values] : b) largest = std::max(largest, norm_of(values));
@@ -96,7 +96,7 @@ TEST_P(StreamTypes, NarrowBranchesKeepGradientsNearThoseOfF32) {
   EXPECT_LT(after, 2.5 * before);
 }
 
-/// Branches write 2 bytes where the sums read them, unless experts or an adapter add to their output.
+/// Branches write 2 bytes per element, and the sums read 2, unless experts or an adapter add to the output.
 TEST_P(StreamTypes, NarrowBranchesReadAndWriteLess) {
   const nn::ModelConfig model = resolve_variant(GetParam()).model;
   const VariantStep with(GetParam(), {}, stream_in_parts<true, false>(), DType::kBf16),

@@ -25,7 +25,7 @@ std::string backward_of(const Plan& plan) {
   return text.substr(begin, end - begin);
 }
 
-/// Only the gradient that LOSS wrote is rounded by an instruction of its own.
+/// Only the gradient that LOSS wrote is rounded by a separate instruction.
 TEST(RoundDx, ComesOnceBetweenLossAndTheFirstBackward) {
   EXPECT_EQ(backward_of(finished(train_plan(rounding_sizes(2), 1, Accumulation::kInPlace))),
             "FORWARD 2 0: x2.0 batch.0 weights.2 -> x3.0 saved2.0\n"
@@ -53,7 +53,7 @@ TEST(RoundDx, FollowsAReceivedGradient) {
             "BACKWARD 0 0: batch.0 -> dx.0 gradients.0\n");
 }
 
-/// The chunk below goes on with the gradient that the chunk above on the same rank rounded.
+/// The lower chunk reads the gradient that the upper chunk on the same rank rounded.
 TEST(RoundDx, IsNotRepeatedBetweenChunksOfARank) {
   const Stage stage{
       {{0, 2, Neighbour::kNone, Neighbour::kHere}, {2, 4, Neighbour::kHere, Neighbour::kNone}},

@@ -23,7 +23,7 @@ namespace {
 std::atomic<const cluster::DeviceRates*> waits_as{nullptr};
 kernels::KernelTable real, waiting;
 
-/// Sleeps until `seconds` after `begin`. What a thread sleeps too long shortens its next sleeps.
+/// Sleeps until `seconds` after `begin`. If a thread sleeps too long, its next sleeps are shorter.
 void sleep_until(double begin, double seconds) {
   thread_local double debt = [] {
     prctl(PR_SET_TIMERSLACK, 1000);  // nanoseconds
@@ -58,7 +58,7 @@ extern "C" const hawser::kernels::KernelTable& HWS_CPU_KERNELS(__wrap_)(hawser::
   static const bool made = [&] {
     real = waiting = HWS_CPU_KERNELS(__real_)(level);
     hawser::kernels::each_kernel([&]<auto kKernel>() { wrap<kKernel>(real.*kKernel); });
-    waiting.ordered_sum = real.ordered_sum;  // of the transport: predictions have no arithmetic of its sums
+    waiting.ordered_sum = real.ordered_sum;  // used by the transport, whose sums take no time in predictions
     return true;
   }();
   (void)made;

@@ -1,6 +1,6 @@
-// Tests that a predicted step takes as long as a real one: in layouts of 4 and 8 ranks, under the real
-// executor and transport, with kernels that take the seconds of a cluster by waiting (waiting_kernels.h) and
-// with its bandwidth. What is tested is the order of the instructions and what overlaps with what.
+// Tests that steps of 4 and 8 ranks take as long as predicted. They run with the real executor and transport,
+// at the bandwidth of a cluster; each kernel waits until it has taken as long as on that cluster
+// (waiting_kernels.h). This checks the order of the instructions and which of them overlap.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -147,7 +147,7 @@ void add_pipelines(std::vector<Layout>* all) {
     }
 }
 
-/// A CPU computes in the host's memory, so only the disk is another place.
+/// A CPU computes in host memory, so activations can be offloaded only to disk.
 void add_offload(std::vector<Layout>* all) {
   for (const int64_t stages : {1, 2})
     for (const int64_t stage : {1, 3}) {
@@ -188,7 +188,7 @@ double median(std::vector<double> values) {
 
 class WaitingRanks : public ::testing::Test {
  protected:
-  /// Other programs can only make a step longer, so a miss is measured again.
+  /// Other programs can only make a step longer, so a step with too large an error is measured again.
   void measure(const Problem& problem, const Layout& layout) {
     SCOPED_TRACE(layout.name());
     Row row = row_of(problem, layout);
@@ -223,7 +223,7 @@ TEST_F(WaitingRanks, StepsWithExpertsTakeAsLongAsPredicted) {
   expect_small_errors();
 }
 
-/// Of the layouts that the rules allow, which are all predicted, one of every few is measured.
+/// Predicts all layouts that the rules allow, and measures about 30 of the 1,000 fastest predictions.
 TEST_F(WaitingRanks, NoLayoutIsMuchFasterThanTheOneFound) {
   constexpr int64_t kRanks = 4, kMeasured = 30;
   const cluster::Cluster cluster = slow_cluster(3);

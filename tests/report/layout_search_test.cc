@@ -117,7 +117,7 @@ double compare_bounds(const Case& c, const std::string& name) {
   return layouts > 0 ? shares / layouts : 1;
 }
 
-/// Devices have room for few layouts, none of which is likely fast.
+/// Few layouts fit into the memory of the devices, and these are unlikely to be fast.
 TEST(LayoutSearch, FindsALayoutThatFitsWithFewForecasts) {
   int found = 0, cases = 0;
   for (uint32_t seed = 0; seed < 80; ++seed) {
