@@ -97,8 +97,8 @@ void add_cluster(CLI::App* plan, std::string* cluster, double* tokens, std::stri
       ->check(number_from_zero());
   plan->add_option(
           "--trace", *trace,
-          "With --cluster: also write the predicted step to this file, for ui.perfetto.dev; an image "
-          "if its name ends in .svg")
+          "With --cluster: also write the predicted step to this file: an SVG image if its name ends in "
+          ".svg, otherwise JSON for ui.perfetto.dev")
       ->type_name("FILE");
 }
 

@@ -114,9 +114,12 @@ int run_plan(const ConfigOptions& options, const ClusterOptions& on, bool json) 
   if (on.cluster.empty() && on.tokens > 0) refuse("--tokens predicts a run on a cluster; add --cluster");
   if (on.cluster.empty() && on.search) refuse("--search looks for layouts on a cluster; add --cluster");
   if (!on.search && on.ranks > 0) refuse("--ranks is for a search; add --search");
-  if (on.cluster.empty() && !on.trace.empty()) refuse("--trace writes a step on a cluster; add --cluster");
+  if (on.cluster.empty() && !on.trace.empty())
+    refuse("--trace writes the predicted step on a cluster; add --cluster");
   if (on.search && !on.trace.empty())
-    refuse("--trace writes the step of one layout: set the fields of a layout instead of --search");
+    refuse(
+        "--trace writes the step of one layout: remove --search, and set the fields of one layout with "
+        "--set");
   const Config config = load_config(options);
   // The text of a file if there is one, otherwise the name of a cluster in the library.
   const std::string cluster = exists(on.cluster) ? read_file(on.cluster) : on.cluster;

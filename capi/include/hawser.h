@@ -328,10 +328,10 @@ HWS_API hws_status hws_plan_search(const hws_config* config, const char* cluster
  * name that Transformers has for the model, or "none (...)" and the reason. Memory and bytes sent are those
  * of one rank, FLOPs those of the complete model. */
 HWS_API hws_status hws_plan_report(const hws_plan* plan, int32_t format, hws_buffer** out);
-/** *out: the predicted step of a plan of hws_plan_create_on, in the forms of hws_engine_trace, so that both can
- * be compared. It has one rank of each stage of the pipeline, because all ranks of a stage are predicted
- * alike; "otherData" has "cluster", "predicted": true and "seconds" in place of "step". Errors:
- * HWS_FAILED_PRECONDITION for a plan that predicts no step. */
+/** *out: the predicted step of a plan that hws_plan_create_on made, in the formats of hws_engine_trace, so
+ * that the two can be compared. It has one rank per pipeline stage, because the prediction is the same for
+ * all ranks of a stage. "otherData" has "cluster", "predicted": true and "seconds" in place of "step".
+ * Errors: HWS_FAILED_PRECONDITION for a plan that predicts no step. */
 HWS_API hws_status hws_plan_trace(const hws_plan* plan, int32_t format, hws_buffer** out);
 HWS_API void hws_plan_destroy(hws_plan* plan);
 
@@ -1166,9 +1166,9 @@ HWS_API hws_status hws_engine_set_trace(hws_engine* engine, int32_t detail);
  * rank and a thread per lane (compute, communication, saves), in microseconds; for each rank, "otherData" has
  * the share of its communication that was hidden behind compute, and the time for which exchanges within
  * blocks delayed it ("exchanging_seconds") or ran while it computed ("beside_seconds"). HWS_FORMAT_TEXT: only
- * these figures, as a table. HWS_FORMAT_SVG: an image with a row per lane, of the instructions but not the
- * kernels; each half pixel has the colour of what ran longest. Errors: HWS_FAILED_PRECONDITION if no step was
- * recorded. */
+ * these figures, as a table. HWS_FORMAT_SVG: an image with one row per lane. It shows instructions, not
+ * kernels; each column of half a pixel has the colour of what ran longest in it. Errors:
+ * HWS_FAILED_PRECONDITION if no step was recorded. */
 HWS_API hws_status hws_engine_trace(const hws_engine* engine, int32_t format, hws_buffer** out);
 /** *out: where the time of the steps went since HWS_TRACE_KERNELS was set, without the first step, which
  * warms up, if there is another. HWS_FORMAT_JSON: {"ranks": [{"rank", "steps", "seconds", "waited_seconds",

@@ -383,7 +383,7 @@ class Plan {
       return hws_plan_report(handle_.get(), static_cast<std::int32_t>(format), out);
     });
   }
-  /// The predicted step of a plan for a cluster.
+  /// Returns the predicted step of a plan for a cluster, in the formats of Engine::trace.
   std::string trace(Format format = Format::kJson) const {
     return detail::text([&](hws_buffer** out) {
       return hws_plan_trace(handle_.get(), static_cast<std::int32_t>(format), out);

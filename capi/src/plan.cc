@@ -85,8 +85,8 @@ hws_status hws_plan_trace(const hws_plan* plan, int32_t format, hws_buffer** out
     const hawser::train::TraceForm form = trace_form(call, format);
     if (!object->texts.trace)
       hawser::fail(hawser::Code::kFailedPrecondition,
-                   "the plan has no predicted step: make it with hws_plan_create_on, which takes a cluster "
-                   "(after a search, with the fields of one of the layouts)");
+                   "the plan has no predicted step: create the plan with hws_plan_create_on and a cluster; "
+                   "after a search, set the fields of one of the layouts first");
     publish_text(object->texts.trace(form), out);
   });
 }

@@ -36,11 +36,11 @@ constexpr KindRow kKinds[] = {{Kind::kIdle, "waits", "#eceff1"},
                               {Kind::kForward, "forward", "#1e88e5"},
                               {Kind::kLoss, "head and loss", "#5e35b1"},
                               {Kind::kBackward, "backward", "#43a047"},
-                              {Kind::kWeightHalf, "backward, weight half", "#9ccc65"},
+                              {Kind::kWeightHalf, "backward, weight pass", "#9ccc65"},
                               {Kind::kRecompute, "recompute", "#80d8ff"},
                               {Kind::kUpdate, "gradients and update", "#fdd835"},
-                              {Kind::kTransfer, "between ranks", "#e53935"},
-                              {Kind::kCopy, "host and disk", "#8d6e63"}};
+                              {Kind::kTransfer, "communication", "#e53935"},
+                              {Kind::kCopy, "host and disk copies", "#8d6e63"}};
 constexpr size_t kAllKinds = std::size(kKinds);
 static_assert(kAllKinds == static_cast<size_t>(Kind::kCount));
 

@@ -85,7 +85,7 @@ class Events {
   void event(size_t index, const std::string& category, double begin, double end) {
     const bool past = index >= plan_.instructions.size() || (category == "wait" && index == plan_.commit);
     const bool sends = category == "communication", beside = sends || category == "host";
-    std::string text = past ? "end of the half" : label(plan_, index);
+    std::string text = past ? "end of the phase" : label(plan_, index);
     if (category == "wait") text = "wait: " + text;
     OrderedJson args = {{"instruction", index}};
     if (sends) args["bytes"] = plan_.instructions[index].sent_bytes;

@@ -168,7 +168,7 @@ static void plan_on(void) {
   CHECK_OK(hws_plan_trace(made, HWS_FORMAT_SVG, &out));
   CHECK(strncmp(check_text(out), "<svg", 4) == 0);
   CHECK_OK(hws_plan_trace(made, HWS_FORMAT_TEXT, &out));
-  CHECK(strstr(check_text(out), "a predicted step of 1 rank of h100-80") != NULL);
+  CHECK(strstr(check_text(out), "a predicted step of 1 rank of H100") != NULL);
   CHECK_ERROR(hws_plan_trace(made, HWS_FORMAT_BINARY, &out), HWS_INVALID_ARGUMENT, "HWS_FORMAT_SVG");
   hws_plan_destroy(made);
   CHECK_OK(hws_plan_create(config, &made));

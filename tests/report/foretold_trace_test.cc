@@ -131,7 +131,7 @@ TEST(ForetoldTrace, PictureShowsHowLongEachLaneRuns) {
   EXPECT_NEAR(coloured.at(rows[0]), 1200 * facts.at("ranks")[0].at("compute_seconds").get<double>() / seconds,
               12);
   for (const char* const words : {"rank 0 (stage 0)", "rank 2 (stage 1)", "x_to_next",
-                                  "backward, weight half", "a predicted step of 4 ranks of a cluster: "})
+                                  "backward, weight pass", "a predicted step of 4 ranks of a cluster: "})
     EXPECT_NE(svg.find(words), std::string::npos) << words;
 }
 

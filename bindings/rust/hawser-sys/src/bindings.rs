@@ -406,10 +406,10 @@ extern "C" {
     pub fn hws_plan_report(plan: *const hws_plan, format: i32, out: *mut *mut hws_buffer) -> hws_status;
 }
 extern "C" {
-    #[doc = " *out: the predicted step of a plan of hws_plan_create_on, in the forms of hws_engine_trace, so that both can"]
-    #[doc = " be compared. It has one rank of each stage of the pipeline, because all ranks of a stage are predicted"]
-    #[doc = " alike; \"otherData\" has \"cluster\", \"predicted\": true and \"seconds\" in place of \"step\". Errors:"]
-    #[doc = " HWS_FAILED_PRECONDITION for a plan that predicts no step."]
+    #[doc = " *out: the predicted step of a plan that hws_plan_create_on made, in the formats of hws_engine_trace, so"]
+    #[doc = " that the two can be compared. It has one rank per pipeline stage, because the prediction is the same for"]
+    #[doc = " all ranks of a stage. \"otherData\" has \"cluster\", \"predicted\": true and \"seconds\" in place of \"step\"."]
+    #[doc = " Errors: HWS_FAILED_PRECONDITION for a plan that predicts no step."]
     pub fn hws_plan_trace(plan: *const hws_plan, format: i32, out: *mut *mut hws_buffer) -> hws_status;
 }
 extern "C" {
@@ -1528,9 +1528,9 @@ extern "C" {
     #[doc = " rank and a thread per lane (compute, communication, saves), in microseconds; for each rank, \"otherData\" has"]
     #[doc = " the share of its communication that was hidden behind compute, and the time for which exchanges within"]
     #[doc = " blocks delayed it (\"exchanging_seconds\") or ran while it computed (\"beside_seconds\"). HWS_FORMAT_TEXT: only"]
-    #[doc = " these figures, as a table. HWS_FORMAT_SVG: an image with a row per lane, of the instructions but not the"]
-    #[doc = " kernels; each half pixel has the colour of what ran longest. Errors: HWS_FAILED_PRECONDITION if no step was"]
-    #[doc = " recorded."]
+    #[doc = " these figures, as a table. HWS_FORMAT_SVG: an image with one row per lane. It shows instructions, not"]
+    #[doc = " kernels; each column of half a pixel has the colour of what ran longest in it. Errors:"]
+    #[doc = " HWS_FAILED_PRECONDITION if no step was recorded."]
     pub fn hws_engine_trace(engine: *const hws_engine, format: i32, out: *mut *mut hws_buffer) -> hws_status;
 }
 extern "C" {
