@@ -29,8 +29,8 @@ class LayoutBounds {
   LayoutBounds(const nn::Model& model, const config::ResolvedConfig& base, const cluster::Cluster& cluster,
                const LayoutSpace& space);
 
-  /// Measures what the bounds of these layouts need. Layouts with costs that cannot be measured, such as those
-  /// of models that are trained in part, have closed forms, which are lower.
+  /// Measures what the bounds of these layouts need. If costs cannot be measured, as for models that are
+  /// trained in part, the bounds are closed forms, which are lower.
   void measure(const std::vector<LayoutChoice>& choices);
 
   /// `zero_stage`: instead of the layout's.

@@ -22,7 +22,8 @@ TEST_F(ForetellCommand, PlansForGpusThatAreNotHere) {
 }
 
 TEST_F(ForetellCommand, WritesTheStepForViewers) {
-  const std::string words = "plan gpt2-124m --set /precision=bf16 --set /mesh/pp=2 --cluster h100-80 --trace ";
+  const std::string words =
+      "plan gpt2-124m --set /precision=bf16 --set /mesh/pp=2 --cluster h100-80 --trace ";
   succeed(words + "step.json");
   const json trace = json::parse(read_text(path("step.json")));
   EXPECT_GT(trace.at("traceEvents").size(), 20u);
