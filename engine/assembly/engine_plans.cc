@@ -76,7 +76,7 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
     s.rounded_dx = s.residual / 4 * dtype_bytes(types.product);
   s.batch = MicroBatch::bytes(batch, columns, form.columns);
   s.losses = batch * seq * 4;
-  s.embedding_forward = cost_of(costs.embedding_forward),
+  s.embedding_forward = cost_of(costs.embedding_forward);
   s.embedding_backward = cost_of(costs.embedding_backward);
   const auto of_blocks = [&](std::vector<plan::Cost>* to, const std::vector<nn::CallCost>& calls) {
     for (const nn::CallCost& c : calls) to->push_back(cost_of(c));

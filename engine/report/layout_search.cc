@@ -112,6 +112,8 @@ class Search {
     return all;
   }
 
+  double least_bytes(const LayoutChoice& c) const { return bounds_.least_bytes(c, c.zero_stage).all(); }
+
   /// Compares the least bytes of a layout with the memory of a device, and counts layouts that do not fit.
   bool fits_at_least(const LayoutChoice& c) {
     const double has = cluster_.device.memory_bytes;
@@ -142,10 +144,7 @@ class Search {
   /// one fits. `left` keeps the layouts that were not tried.
   void try_smallest(std::vector<Candidate>* left) {
     std::vector<std::pair<double, size_t>> by_bytes;
-    for (size_t i = 0; i < left->size(); ++i) {
-      const LayoutChoice& choice = (*left)[i].choice;
-      by_bytes.emplace_back(bounds_.least_bytes(choice, choice.zero_stage).all(), i);
-    }
+    for (size_t i = 0; i < left->size(); ++i) by_bytes.emplace_back(least_bytes((*left)[i].choice), i);
     std::sort(by_bytes.begin(), by_bytes.end());
     most_ += options_.most, most_passes_ += kMostPasses;
     std::vector<Candidate> now, others;
@@ -161,8 +160,7 @@ class Search {
   /// True if the layout does not fit, or joins those that are tried last.
   bool put_off(const Candidate& c, std::vector<Candidate>* tight) {
     if (!fits_at_least(c.choice)) return true;
-    const double least = bounds_.least_bytes(c.choice, c.choice.zero_stage).all();
-    if (least * above_ <= kTight * cluster_.device.memory_bytes) return false;
+    if (least_bytes(c.choice) * above_ <= kTight * cluster_.device.memory_bytes) return false;
     tight->push_back(c);
     return true;
   }
@@ -224,9 +222,7 @@ class Search {
       return;
     }
     ++result_.forecasts;
-    const LayoutChoice& choice = tried.layout.choice;
-    const double least = bounds_.least_bytes(choice, choice.zero_stage).all();
-    const double above = static_cast<double>(tried.layout.bytes) / least;
+    const double above = static_cast<double>(tried.layout.bytes) / least_bytes(tried.layout.choice);
     above_ = result_.forecasts == 1 ? above : std::min(above_, above);
     if (tried.outcome == Tried::Outcome::kTooLarge)
       return count_too_large(largest(tried.layout), static_cast<double>(tried.layout.bytes));
