@@ -43,7 +43,7 @@ struct ByLibrary {
     snprintf(
         stream.without.text, stream.without.bytes,
         "cuDNN %lld has no plan for the %s of attention%s (%lld x %lld positions, %lld heads of %lld%s); the "
-        "engine's own kernel takes it, without tensor cores%s",
+        "engine's own kernel takes it%s",
         static_cast<long long>(stream.sdpa->version()), backward ? "backward" : "forward",
         shape.documents > 0 ? " over documents" : "", static_cast<long long>(shape.batch),
         static_cast<long long>(shape.seq), static_cast<long long>(shape.heads),
@@ -64,6 +64,17 @@ struct ByLibrary {
   }
 };
 
+void run_own(const AttentionForward& args, CudaStream& stream) {
+  if (product_type(args.s) == DType::kBf16) return attention_forward_tensor(args, stream);
+  attention_forward_tiled(args, stream);
+}
+
+void run_own(const AttentionBackward& args, CudaStream& stream) {
+  attention_deltas(args, stream);
+  if (product_type(args.s) == DType::kBf16) return attention_backward_tensor(args, stream);
+  attention_backward_tiled(args, stream);
+}
+
 }  // namespace
 
 void attention_forward(const AttentionForward& args, Stream& stream) {
@@ -72,7 +83,7 @@ void attention_forward(const AttentionForward& args, Stream& stream) {
   ByLibrary library;
   if (!is_plain(args) || !is_aligned({args.q, args.k, args.v, args.o}) ||
       !library.takes(args.s, false, cuda)) {
-    return attention_forward_tiled(args, cuda);
+    return run_own(args, cuda);
   }
   SdpaTensors tensors;
   tensors.q = args.q, tensors.k = args.k, tensors.v = args.v;
@@ -89,7 +100,7 @@ void attention_backward(const AttentionBackward& args, Stream& stream) {
   if (!is_plain(args) ||
       !is_aligned({args.q, args.k, args.v, args.o, args.dout, args.dq, args.dk, args.dv}) ||
       !library.takes(args.s, true, cuda)) {
-    return attention_backward_tiled(args, cuda);
+    return run_own(args, cuda);
   }
   SdpaTensors tensors;
   tensors.q = args.q, tensors.k = args.k, tensors.v = args.v;

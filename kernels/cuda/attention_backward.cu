@@ -1,4 +1,4 @@
-// Attention backward (FlashAttention-2, algorithm 2) without atomics. Probabilities are recomputed from the
+// Attention backward in f32 (FlashAttention-2, algorithm 2) without atomics. Probabilities are recomputed from the
 // saved log-sum-exp twice: by the blocks that own tiles of keys (dk and dv, over the query heads of the group
 // in ascending order), and by the blocks that own tiles of queries (dq). The workspace holds dout · o of
 // every query.
@@ -27,34 +27,15 @@ struct Details {
   bool wide;
 };
 
-constexpr int kDeltaWarps = 8;
-
-/// Computes delta[b, h, t] = dout · o, one warp for each.
-template <class T>
-__global__ void __launch_bounds__(kDeltaWarps* kWarpLanes) delta_kernel(const AttentionBackward a) {
-  const AttentionShape& s = a.s;
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kDeltaWarps + warp_of_thread();
-  if (i >= s.batch * s.heads * s.seq_q) return;
-  const Head head = {i / s.seq_q / s.heads, i / s.seq_q % s.heads};
-  const int64_t at = out_at(s, head, i % s.seq_q);
-  float sum = 0.0f;
-  for (int64_t j = lane_of_thread(); j < s.v_dim(); j += kWarpLanes) {
-    sum = fmaf(to_float(static_cast<const T*>(a.dout)[at + j]), to_float(static_cast<const T*>(a.o)[at + j]),
-               sum);
-  }
-  sum = warp_sum(sum);
-  if (lane_of_thread() == 0) static_cast<float*>(a.workspace)[i] = sum;
-}
-
 /// Loads the queries t0.. of a head and the values that were saved for them.
-template <class T, int kTile, int kHead>
+template <int kTile, int kHead>
 __device__ __forceinline__ void load_queries(Shared<kTile, kHead>& shared, const AttentionBackward& a,
                                              Head head, int64_t t0, bool wide) {
   const AttentionShape& s = a.s;
-  load_head(shared.q, static_cast<const T*>(a.q) + query_at(s, head, t0), s.q_stride, t0, {0, s.seq_q}, s,
+  load_head(shared.q, static_cast<const float*>(a.q) + query_at(s, head, t0), s.q_stride, t0, {0, s.seq_q},
             s.head_dim, wide);
-  load_head(shared.dout, static_cast<const T*>(a.dout) + out_at(s, head, t0), s.o_stride, t0, {0, s.seq_q}, s,
-            s.v_dim(), wide);
+  load_head(shared.dout, static_cast<const float*>(a.dout) + out_at(s, head, t0), s.o_stride, t0,
+            {0, s.seq_q}, s.v_dim(), wide);
   const int row = static_cast<int>(threadIdx.x);
   if (row >= kTile || t0 + row >= s.seq_q) return;
   shared.lse[row] = a.lse[lse_at(s, head, t0 + row)];
@@ -62,14 +43,14 @@ __device__ __forceinline__ void load_queries(Shared<kTile, kHead>& shared, const
       static_cast<const float*>(a.workspace)[(head.b * s.heads + head.h) * s.seq_q + t0 + row];
 }
 
-template <class T, int kTile, int kHead>
+template <int kTile, int kHead>
 __device__ __forceinline__ void load_keys(Shared<kTile, kHead>& shared, const AttentionBackward& a, int64_t b,
                                           int64_t kv_head, int64_t key0, bool wide) {
   const AttentionShape& s = a.s;
-  load_head(shared.k, static_cast<const T*>(a.k) + key_at(s, b, kv_head, key0), s.kv_stride, key0,
-            {0, s.seq_k}, s, s.head_dim, wide);
-  load_head(shared.v, static_cast<const T*>(a.v) + value_at(s, b, kv_head, key0), s.kv_stride, key0,
-            {0, s.seq_k}, s, s.v_dim(), wide);
+  load_head(shared.k, static_cast<const float*>(a.k) + key_at(s, b, kv_head, key0), s.kv_stride, key0,
+            {0, s.seq_k}, s.head_dim, wide);
+  load_head(shared.v, static_cast<const float*>(a.v) + value_at(s, b, kv_head, key0), s.kv_stride, key0,
+            {0, s.seq_k}, s.v_dim(), wide);
 }
 
 /// Fills p and ds from the tiles. With m the dropout factors: dp = m (dout · v), ds = p (dp - delta) times
@@ -99,38 +80,28 @@ __device__ __forceinline__ void score_gradients(Shared<kTile, kHead>& shared, co
         ds = p * (keep * dp[r][c] - shared.delta[row]) * slope;
         p *= keep;
       }
-      shared.p.row[row][column] = operand(s, p);
-      shared.ds.row[row][column] = operand(s, ds);
+      shared.p.row[row][column] = p;
+      shared.ds.row[row][column] = ds;
     }
   }
 }
 
-/// Writes row r of a gradient of `size` elements to `to`, the start of the row; writes 0 if `nothing` is
-/// seen.
-template <class T, class Sums>
-__device__ __forceinline__ void store_row(T* to, int64_t size, int r, const Sums& sums, bool nothing) {
+/// Writes row r of a gradient of `size` elements to element `at` of `to`, or adds it if the gradient
+/// accumulates; writes 0 if `nothing` is seen.
+template <class Sums>
+__device__ __forceinline__ void store_gradient(bool accumulate, void* to, int64_t at, int64_t size, int r,
+                                               const Sums& sums, bool nothing) {
+  float* const row = static_cast<float*>(to) + at;
   if (nothing) {
-    sums.clear_row(to, r, size);
+    if (!accumulate) sums.clear_row(row, r, size);
+  } else if (accumulate) {
+    sums.merge_row(row, r, size, 1.0f, 1.0f);
   } else {
-    sums.store_row(to, r, size, 1.0f);
+    sums.store_row(row, r, size, 1.0f);
   }
 }
 
-/// Writes row r of a gradient to element `at` of `to`, or adds it if the gradient accumulates.
-template <class T, class Sums>
-__device__ __forceinline__ void store_gradient(const AttentionBackward& a, bool accumulate, void* to,
-                                               int64_t at, int64_t size, int r, const Sums& sums,
-                                               bool nothing) {
-  if (accumulate) {
-    if (!nothing) sums.merge_row(static_cast<float*>(to) + at, r, size, 1.0f, 1.0f);
-  } else if (has_f32_gradients(a)) {
-    store_row(static_cast<float*>(to) + at, size, r, sums, nothing);
-  } else {
-    store_row(static_cast<T*>(to) + at, size, r, sums, nothing);
-  }
-}
-
-template <int kTile, int kHead, class T>
+template <int kTile, int kHead>
 __global__ void __launch_bounds__(kAttentionThreads)
     key_gradients_kernel(const AttentionBackward a, Details d) {
   auto& shared = shared_memory<Shared<kTile, kHead>>();
@@ -139,7 +110,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
   const int64_t b = blockIdx.x / d.key_tiles / s.kv_heads, group = s.heads / s.kv_heads;
   const int64_t below = key0 + s.k_offset - s.q_offset;  // the query in the column of key0
   bool seen = false;
-  load_keys<T>(shared, a, b, kv_head, key0, d.wide);
+  load_keys(shared, a, b, kv_head, key0, d.wide);
   HeadSums<kTile, kHead> dk, dv;
   for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
     // Earlier queries see none of these keys.
@@ -150,7 +121,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
       const Rows keys = seen_by_any(shared.mask);
       if (keys.begin >= key0 + kTile || keys.end <= key0) continue;
       seen = true;
-      load_queries<T>(shared, a, {b, h}, t0, d.wide);
+      load_queries(shared, a, {b, h}, t0, d.wide);
       load_kept(shared.mask, s, {b, h}, t0, key0);
       __syncthreads();
       score_gradients(shared, s, key0, d);
@@ -164,12 +135,12 @@ __global__ void __launch_bounds__(kAttentionThreads)
     const int64_t key = key0 + thread_y() + r * kSide;
     if (key >= s.seq_k) continue;
     const int64_t at = (b * s.kv_batch_rows + key) * d.dkv_stride;
-    store_gradient<T>(a, a.accumulate_kv, a.dk, at + kv_head * s.head_dim, s.head_dim, r, dk, !seen);
-    store_gradient<T>(a, a.accumulate_kv, a.dv, at + kv_head * s.v_dim(), s.v_dim(), r, dv, !seen);
+    store_gradient(a.accumulate_kv, a.dk, at + kv_head * s.head_dim, s.head_dim, r, dk, !seen);
+    store_gradient(a.accumulate_kv, a.dv, at + kv_head * s.v_dim(), s.v_dim(), r, dv, !seen);
   }
 }
 
-template <int kTile, int kHead, class T>
+template <int kTile, int kHead>
 __global__ void __launch_bounds__(kAttentionThreads)
     query_gradients_kernel(const AttentionBackward a, Details d) {
   auto& shared = shared_memory<Shared<kTile, kHead>>();
@@ -178,12 +149,12 @@ __global__ void __launch_bounds__(kAttentionThreads)
                                                                                 // rows
   const Head head = {blockIdx.x / d.query_tiles / s.heads, blockIdx.x / d.query_tiles % s.heads};
   load_ranges(shared.mask, s, head.b, t0);
-  load_queries<T>(shared, a, head, t0, d.wide);
+  load_queries(shared, a, head, t0, d.wide);
   __syncthreads();
   const Rows keys = seen_by_any(shared.mask);
   HeadSums<kTile, kHead> dq;
   for (int64_t key0 = keys.begin / kTile * kTile; key0 < keys.end; key0 += kTile) {
-    load_keys<T>(shared, a, head.b, kv_head_of(s, head.h), key0, d.wide);
+    load_keys(shared, a, head.b, kv_head_of(s, head.h), key0, d.wide);
     load_kept(shared.mask, s, head, t0, key0);
     __syncthreads();
     score_gradients(shared, s, key0, d);
@@ -197,18 +168,11 @@ __global__ void __launch_bounds__(kAttentionThreads)
     const bool nothing = shared.mask.sees_nothing(thread_y() + r * kSide);
     if (t >= s.seq_q) continue;
     const int64_t at = (head.b * s.q_rows() + t) * d.dq_stride + head.h * s.head_dim;
-    store_gradient<T>(a, a.accumulate_q, a.dq, at, s.head_dim, r, dq, nothing);
+    store_gradient(a.accumulate_q, a.dq, at, s.head_dim, r, dq, nothing);
   }
 }
 
-bool reads_wide(const AttentionBackward& a) {
-  const AttentionShape& s = a.s;
-  return s.head_dim % kWide == 0 && s.v_dim() % kWide == 0 && wide_rows(a.q, s.q_stride, s.type) &&
-         wide_rows(a.k, s.kv_stride, s.type) && wide_rows(a.v, s.kv_stride, s.type) &&
-         wide_rows(a.dout, s.o_stride, s.type);
-}
-
-template <int kHead, class T>
+template <int kHead>
 void run(const AttentionBackward& args, CudaStream& stream) {
   constexpr const char* kName = "attention_backward";
   constexpr int kTile = kBackwardTile<kHead>;
@@ -221,29 +185,22 @@ void run(const AttentionBackward& args, CudaStream& stream) {
                      args.dkv_stride > 0 ? args.dkv_stride : s.kv_stride,
                      product_width(s.head_dim),
                      product_width(s.v_dim()),
-                     reads_wide(args)};
-  if (d.query_tiles > 0) {
-    launch(stream, kName,
-           {grid(blocks_for(s.batch * s.heads * s.seq_q, kDeltaWarps)), kDeltaWarps * kWarpLanes},
-           delta_kernel<T>, args);
-  }
+                     reads_wide(s, args.q, args.k, args.v) && wide_rows(args.dout, s.o_stride, s.type)};
   if (d.key_tiles > 0) {
     launch(stream, kName, {grid(d.key_tiles * s.kv_heads * s.batch), kAttentionThreads, kBytes},
-           key_gradients_kernel<kTile, kHead, T>, args, d);
+           key_gradients_kernel<kTile, kHead>, args, d);
   }
   if (d.query_tiles > 0) {
     launch(stream, kName, {grid(d.query_tiles * s.heads * s.batch), kAttentionThreads, kBytes},
-           query_gradients_kernel<kTile, kHead, T>, args, d);
+           query_gradients_kernel<kTile, kHead>, args, d);
   }
 }
 
 }  // namespace
 
 void attention_backward_tiled(const AttentionBackward& args, CudaStream& stream) {
-  for_head_size(stream, "attention_backward", args.s.larger_dim(), [&](auto size) {
-    for_type(args.s.type,
-             [&](auto tag) { run<decltype(size)::kHead, type_of<decltype(tag)>>(args, stream); });
-  });
+  for_head_size(stream, "attention_backward", args.s.larger_dim(),
+                [&](auto size) { run<decltype(size)::kHead>(args, stream); });
 }
 
 }  // namespace hawser::kernels::cuda

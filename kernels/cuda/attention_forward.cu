@@ -1,4 +1,4 @@
-// Attention forward (FlashAttention-2, algorithm 1): one block for each tile of queries of a head, which
+// Attention forward in f32 (FlashAttention-2, algorithm 1): one block for each tile of queries of a head, which
 // visits key tiles from left to right with an online softmax. Tiles that no query of the block sees are
 // skipped.
 #include "kernels/cuda/attention.h"
@@ -51,7 +51,7 @@ __device__ __forceinline__ void softmax_tile(const AttentionShape& s,
       const int column = thread_x() + c * kSide;
       const float p = expf(score[r][c] - base);
       sum += p;
-      shared.p.row[row][column] = operand(s, p * keep_factor(shared.mask, s, row, column));
+      shared.p.row[row][column] = p * keep_factor(shared.mask, s, row, column);
     }
     running.sum[r] = fmaf(running.sum[r], factor, warp_sum(sum, kSide));
     running.max[r] = max;
@@ -70,23 +70,20 @@ __device__ __forceinline__ float merge_row(const AttentionForward& a, Head head,
                                            const HeadSums<kTile, kHead>& o, float sum, float lse,
                                            float before) {
   float* const row = static_cast<float*>(a.o) + out_at(a.s, head, t);
-  const float distance = lse - before;
-  const bool greater = distance > 0.0f;
-  const float lesser = expf(greater ? -distance : distance), both = 1.0f + lesser;
-  const float others = (greater ? lesser : 1.0f) / both, here = (greater ? 1.0f : lesser) / both;
-  if (others == 0.0f) {
-    o.store_row(row, r, a.s.v_dim(), here / sum);
+  const MergeWeights weights(lse, before);
+  if (weights.others == 0.0f) {
+    o.store_row(row, r, a.s.v_dim(), weights.here / sum);
   } else {
-    o.merge_row(row, r, a.s.v_dim(), others, here / sum);
+    o.merge_row(row, r, a.s.v_dim(), weights.others, weights.here / sum);
   }
-  return (greater ? lse : before) + log1pf(lesser);
+  return weights.lse;
 }
 
 /// Writes row r of `o`, query t. If `nothing` is true, the query has seen no key, and the row becomes 0.
-template <class T, int kTile, int kHead>
+template <int kTile, int kHead>
 __device__ __forceinline__ void store_row(const AttentionForward& a, Head head, int64_t t, int r,
                                           const HeadSums<kTile, kHead>& o, float sum, bool nothing) {
-  T* const row = static_cast<T*>(a.o) + out_at(a.s, head, t);
+  float* const row = static_cast<float*>(a.o) + out_at(a.s, head, t);
   if (nothing) {
     o.clear_row(row, r, a.s.v_dim());
   } else {
@@ -96,7 +93,7 @@ __device__ __forceinline__ void store_row(const AttentionForward& a, Head head, 
 
 /// Writes the results of a tile's queries, or merges them. Rows of queries that see no key become 0 or, when
 /// merging, stay unchanged.
-template <int kTile, int kHead, class T>
+template <int kTile, int kHead>
 __device__ __forceinline__ void store_results(const AttentionForward& a, Head head, int64_t t0,
                                               const HeadSums<kTile, kHead>& o,
                                               const Softmax<kTile / kSide>& running,
@@ -119,16 +116,14 @@ __device__ __forceinline__ void store_results(const AttentionForward& a, Head he
     float lse = nothing ? -INFINITY : running.max[r] + logf(sum);
     if (a.merge) {
       lse = merge_row(a, head, t, r, o, sum, lse, before[r]);
-    } else if (a.f32_out) {
-      store_row<float>(a, head, t, r, o, sum, nothing);
     } else {
-      store_row<T>(a, head, t, r, o, sum, nothing);
+      store_row(a, head, t, r, o, sum, nothing);
     }
     if (thread_x() == 0) a.lse[lse_at(s, head, t)] = lse;
   }
 }
 
-template <int kTile, int kHead, class T>
+template <int kTile, int kHead>
 __global__ void __launch_bounds__(kAttentionThreads)
     attention_forward_kernel(const AttentionForward a, int64_t tiles, int width, bool wide) {
   auto& shared = shared_memory<Shared<kTile, kHead>>();
@@ -137,7 +132,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
   const Head head = {blockIdx.x / tiles / s.heads, blockIdx.x / tiles % s.heads};
   const int64_t t0 = tile * kTile, kv_head = kv_head_of(s, head.h);
   load_ranges(shared.mask, s, head.b, t0);
-  load_head(shared.q, static_cast<const T*>(a.q) + query_at(s, head, t0), s.q_stride, t0, {0, s.seq_q}, s,
+  load_head(shared.q, static_cast<const float*>(a.q) + query_at(s, head, t0), s.q_stride, t0, {0, s.seq_q},
             s.head_dim, wide);
   __syncthreads();
   const Rows keys = seen_by_any(shared.mask);
@@ -148,27 +143,21 @@ __global__ void __launch_bounds__(kAttentionThreads)
     running.sum[r] = 0.0f;
   }
   for (int64_t key0 = keys.begin / kTile * kTile; key0 < keys.end; key0 += kTile) {
-    load_head(shared.kv, static_cast<const T*>(a.k) + key_at(s, head.b, kv_head, key0), s.kv_stride, key0,
-              keys, s, s.head_dim, wide);
+    load_head(shared.kv, static_cast<const float*>(a.k) + key_at(s, head.b, kv_head, key0), s.kv_stride, key0,
+              keys, s.head_dim, wide);
     load_kept(shared.mask, s, head, t0, key0);
     __syncthreads();
     float score[kTile / kSide][kTile / kSide];
     multiply_heads(score, shared.q, shared.kv, width);
     softmax_tile(s, score, key0, running, o, shared);
     __syncthreads();
-    load_head(shared.kv, static_cast<const T*>(a.v) + value_at(s, head.b, kv_head, key0), s.kv_stride, key0,
-              keys, s, s.v_dim(), wide);
+    load_head(shared.kv, static_cast<const float*>(a.v) + value_at(s, head.b, kv_head, key0), s.kv_stride,
+              key0, keys, s.v_dim(), wide);
     __syncthreads();
     o.add_products(shared.kv, [&shared](int row, int key) { return shared.p.row[row][key]; });
     __syncthreads();
   }
-  store_results<kTile, kHead, T>(a, head, t0, o, running, shared.mask);
-}
-
-bool reads_wide(const AttentionForward& a) {
-  const AttentionShape& s = a.s;
-  return s.head_dim % kWide == 0 && s.v_dim() % kWide == 0 && wide_rows(a.q, s.q_stride, s.type) &&
-         wide_rows(a.k, s.kv_stride, s.type) && wide_rows(a.v, s.kv_stride, s.type);
+  store_results<kTile, kHead>(a, head, t0, o, running, shared.mask);
 }
 
 }  // namespace
@@ -178,13 +167,11 @@ void attention_forward_tiled(const AttentionForward& args, CudaStream& stream) {
   for_head_size(stream, "attention_forward", s.larger_dim(), [&](auto size) {
     constexpr int kHead = decltype(size)::kHead, kTile = kForwardTile<kHead>;
     static_assert(sizeof(Shared<kTile, kHead>) <= kSmallestSharedMemory);
-    for_type(s.type, [&](auto tag) {
-      const int64_t tiles = blocks_for(s.seq_q, kTile);
-      launch(stream, "attention_forward",
-             {grid(tiles * s.heads * s.batch), kAttentionThreads, sizeof(Shared<kTile, kHead>)},
-             attention_forward_kernel<kTile, kHead, type_of<decltype(tag)>>, args, tiles,
-             product_width(s.head_dim), reads_wide(args));
-    });
+    const int64_t tiles = blocks_for(s.seq_q, kTile);
+    launch(stream, "attention_forward",
+           {grid(tiles * s.heads * s.batch), kAttentionThreads, sizeof(Shared<kTile, kHead>)},
+           attention_forward_kernel<kTile, kHead>, args, tiles, product_width(s.head_dim),
+           reads_wide(s, args.q, args.k, args.v));
   });
 }
 

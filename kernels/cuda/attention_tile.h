@@ -1,7 +1,6 @@
-// The parts that the attention kernels share. A block of 16 x 16 threads works on tiles of kTile queries by
-// kTile keys in shared memory, in fp32. Thread (y, x) has the scores of rows y + 16 r and columns x + 16 c,
-// and of accumulated rows the columns 4 x + 64 m .. + 3. These kernels do not use tensor cores; a library's
-// kernels do.
+// The parts that the attention kernels share: masks and addresses; and the tiles of the f32 kernels. A block of
+// 16 x 16 threads works on tiles of kTile queries by kTile keys in shared memory, in fp32. Thread (y, x) has the
+// scores of rows y + 16 r and columns x + 16 c, and of accumulated rows the columns 4 x + 64 m .. + 3.
 #pragma once
 
 #include "kernels/cuda/dropout.h"
@@ -39,10 +38,10 @@ constexpr int kKeysPerWord = 16;
 
 /// For each query of a tile, the keys [begin, end) that it sees (none if begin >= end) and, for dropout, one
 /// bit for each key that is kept.
-template <int kTile>
+template <int kQueries, int kKeys = kQueries>
 struct Mask {
-  int32_t begin[kTile], end[kTile];
-  uint16_t kept[kTile][kTile / kKeysPerWord];
+  int32_t begin[kQueries], end[kQueries];
+  uint16_t kept[kQueries][kKeys / kKeysPerWord];
 
   __device__ __forceinline__ bool sees_nothing(int row) const { return begin[row] >= end[row]; }
 };
@@ -77,38 +76,28 @@ struct Rows {
   int64_t begin, end;
 };
 
-/// Returns x as an operand of products.
-__device__ __forceinline__ float operand(const AttentionShape& s, float x) {
-  return product_type(s) == DType::kBf16 ? rounded_to<bf16>(x) : x;
-}
-
 /// Loads rows first.. of a head of `size` elements into a tile; p is the address of row `first`, and rows are
 /// `stride` elements apart. Rows outside of `valid` are not read and become zero. All threads must call it;
 /// the caller adds barriers.
-template <int kRows, int kHead, class T>
-__device__ __forceinline__ void load_head(HeadTile<kRows, kHead>& tile, const T* p, int64_t stride,
-                                          int64_t first, Rows valid, const AttentionShape& s, int64_t size,
-                                          bool wide) {
+template <int kRows, int kHead>
+__device__ __forceinline__ void load_head(HeadTile<kRows, kHead>& tile, const float* p, int64_t stride,
+                                          int64_t first, Rows valid, int64_t size, bool wide) {
   constexpr int kChunks = kHead / kWide;
   for (int i = static_cast<int>(threadIdx.x); i < kRows * kChunks; i += kAttentionThreads) {
     const int row = i / kChunks, start = i % kChunks * kWide;
     float x[kWide];
     const int64_t count = first + row >= valid.begin && first + row < valid.end ? size - start : 0;
     load_some(x, p + row * stride + start, count, wide);
-    if (s.round_to == DType::kBf16) {
-#pragma unroll
-      for (float& value : x) value = rounded_to<bf16>(value);
-    }
     store<kWide>(tile.row[row] + start, x);
   }
 }
 
 /// Sets the ranges of keys that the queries t0.. see. Queries after the last one see none.
-template <int kTile>
-__device__ __forceinline__ void load_ranges(Mask<kTile>& mask, const AttentionShape& s, int64_t b,
+template <int kQueries, int kKeys>
+__device__ __forceinline__ void load_ranges(Mask<kQueries, kKeys>& mask, const AttentionShape& s, int64_t b,
                                             int64_t t0) {
   const int row = static_cast<int>(threadIdx.x);
-  if (row >= kTile) return;
+  if (row >= kQueries) return;
   const int64_t t = t0 + row, below = s.q_offset + t - s.k_offset;  // the key in the query's column
   int64_t begin = 0, end = below + 1 < s.seq_k ? below + 1 : s.seq_k;
   if (t >= s.seq_q || end < 0) {
@@ -123,10 +112,10 @@ __device__ __forceinline__ void load_ranges(Mask<kTile>& mask, const AttentionSh
 }
 
 /// Returns the range of keys that any query of the tile sees; begin > end if none.
-template <int kTile>
-__device__ __forceinline__ Rows seen_by_any(const Mask<kTile>& mask) {
+template <int kQueries, int kKeys>
+__device__ __forceinline__ Rows seen_by_any(const Mask<kQueries, kKeys>& mask) {
   Rows all = {INT32_MAX, 0};
-  for (int row = 0; row < kTile; ++row) {
+  for (int row = 0; row < kQueries; ++row) {
     if (mask.sees_nothing(row)) continue;
     if (mask.begin[row] < all.begin) all.begin = mask.begin[row];
     if (mask.end[row] > all.end) all.end = mask.end[row];
@@ -134,15 +123,15 @@ __device__ __forceinline__ Rows seen_by_any(const Mask<kTile>& mask) {
   return all;
 }
 
-template <int kTile>
-__device__ __forceinline__ void load_kept(Mask<kTile>& mask, const AttentionShape& s, Head head, int64_t t0,
-                                          int64_t key0) {
+template <int kQueries, int kKeys>
+__device__ __forceinline__ void load_kept(Mask<kQueries, kKeys>& mask, const AttentionShape& s, Head head,
+                                          int64_t t0, int64_t key0) {
   if (s.dropout.p == 0.0f) return;
-  constexpr int kWords = kTile / kKeysPerWord, kBlocks = kKeysPerWord / 4;
+  constexpr int kWords = kKeys / kKeysPerWord, kBlocks = kKeysPerWord / 4;
   const uint64_t sample = s.dropout.samples[head.b];
   const int in_block =
       static_cast<int>(s.k_offset % 4);  // position of a word's first column in its Philox block
-  for (int i = static_cast<int>(threadIdx.x); i < kTile * kWords; i += kAttentionThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < kQueries * kWords; i += static_cast<int>(blockDim.x)) {
     const int row = i / kWords, word = i % kWords;
     const uint64_t position =
         (static_cast<uint64_t>(s.first_head + head.h) << 32) + static_cast<uint64_t>(s.q_offset + t0 + row);
@@ -160,15 +149,15 @@ __device__ __forceinline__ void load_kept(Mask<kTile>& mask, const AttentionShap
   }
 }
 
-template <int kTile>
-__device__ __forceinline__ bool sees(const Mask<kTile>& mask, int row, int64_t key) {
+template <int kQueries, int kKeys>
+__device__ __forceinline__ bool sees(const Mask<kQueries, kKeys>& mask, int row, int64_t key) {
   return key >= mask.begin[row] && key < mask.end[row];
 }
 
 /// Returns the dropout multiplier of the probability at (row, column).
-template <int kTile>
-__device__ __forceinline__ float keep_factor(const Mask<kTile>& mask, const AttentionShape& s, int row,
-                                             int column) {
+template <int kQueries, int kKeys>
+__device__ __forceinline__ float keep_factor(const Mask<kQueries, kKeys>& mask, const AttentionShape& s,
+                                             int row, int column) {
   if (s.dropout.p == 0.0f) return 1.0f;
   const unsigned word = mask.kept[row][column / kKeysPerWord];
   return (word >> (column % kKeysPerWord) & 1) != 0 ? kept_scale(s.dropout) : 0.0f;
@@ -265,10 +254,30 @@ struct HeadSums {
   }
 };
 
+/// True if rows of q, k and v allow wide accesses to their heads.
+inline bool reads_wide(const AttentionShape& s, const void* q, const void* k, const void* v) {
+  return s.head_dim % kWide == 0 && s.v_dim() % kWide == 0 && wide_rows(q, s.q_stride, s.type) &&
+         wide_rows(k, s.kv_stride, s.type) && wide_rows(v, s.kv_stride, s.type);
+}
+
 /// Number of elements of a head over which products are summed.
 inline int product_width(int64_t head_dim) {
   return static_cast<int>((head_dim + kVector - 1) / kVector * kVector);
 }
+
+/// The weights of two results over different keys, by their log-sum-exps, and the log-sum-exp of both.
+struct MergeWeights {
+  float others, here, lse;
+
+  __device__ __forceinline__ MergeWeights(float lse_here, float lse_others) {
+    const float distance = lse_here - lse_others;
+    const bool greater = distance > 0.0f;
+    const float lesser = expf(greater ? -distance : distance), both = 1.0f + lesser;
+    others = (greater ? lesser : 1.0f) / both;
+    here = (greater ? 1.0f : lesser) / both;
+    lse = (greater ? lse_here : lse_others) + log1pf(lesser);
+  }
+};
 
 template <int kHeadSize>
 struct HeadSize {

@@ -51,6 +51,7 @@ struct Warp {
   uint32_t operations = 0;
   // There are two sets, used alternately: a lane may store its next value while others still read the last.
   std::array<std::array<uint64_t, kWarp>, 2> values;
+  uint32_t words[2][kWarp][kGatheredWords];
 };
 
 /// The state of the running launch. Fibers are stored next to their stacks, so that is_on_a_stack covers
@@ -193,7 +194,8 @@ void run_grid(Machine& m, size_t shared_bytes) {
   device::unpoison(rest, end - rest);
 }
 
-void warp_operation() {
+/// Continues when all lanes of the warp are here. `orders_memory`: accesses before it come before those after it.
+void warp_operation(bool orders_memory = true) {
   Machine& m = machine();
   Fiber& self = *m.current;
   const int first = self.here.thread / kWarp * kWarp;
@@ -203,7 +205,7 @@ void warp_operation() {
   warp.arrived = 0;
   ++warp.operations;
   for (int t = first; t < first + kWarp; ++t) {
-    ++m.fibers[t].here.warp_epoch;
+    if (orders_memory) ++m.fibers[t].here.warp_epoch;
     m.fibers[t].state = State::kReady;
   }
 }
@@ -278,6 +280,14 @@ unsigned warp_ballot(unsigned mask, bool vote) {
   unsigned votes = 0;
   for (unsigned i = 0; i < kWarp; ++i) votes |= static_cast<unsigned>(warp.values[set][i]) << i;
   return votes;
+}
+
+const uint32_t (*warp_gather(const uint32_t* words, int count))[kGatheredWords] {
+  Warp& warp = my_warp();
+  const size_t set = (warp.operations + 1) % 2;
+  std::copy_n(words, count, warp.words[set][lane()]);
+  warp_operation(false);
+  return warp.words[set];
 }
 
 cudaError_t launch(const cudaLaunchConfig_t& config, void (*run)(void* arg), void* arg) {

@@ -40,6 +40,19 @@ TEST(Emulator, ComputesWhatADeviceWould) {
   for (int i = 0; i < kPlantedFloats; ++i) ASSERT_EQ(out[static_cast<size_t>(i)], 255 - i % 256) << i;
 }
 
+TEST(Emulator, LoadsMatricesAsADeviceWould) {
+  std::vector<float> out(kPlantedFloats);
+  run_in_order(Order::kShuffled,
+               [&](kernels::cuda::CudaStream& stream) { matrices_with_warp_barrier(out.data(), stream); });
+  for (int i = 0; i < kPlantedFloats; ++i) {
+    const int lane = i % 32, matrix = i % 4, row = matrix * 8 + lane / 4;  // whose address lane `row` gave
+    ASSERT_EQ(out[static_cast<size_t>(i)], 31 - row) << i;
+  }
+  const auto odd = findings_of(matrices_at_odd_places, Order::kAscending);
+  ASSERT_EQ(odd.size(), 1u);
+  EXPECT_NE(odd[0].find("no multiple of 16 bytes"), std::string::npos) << odd[0];
+}
+
 TEST(Emulator, RefusesLaunchesThatADeviceWouldRefuse) {
   EmulatedStream stream;
   cudaLaunchConfig_t config = {};

@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/shared_memory.h"
+#include "kernels/cuda/tensor_core.h"
 
 namespace hawser::cuda_emulation {
 namespace {
@@ -75,6 +76,23 @@ __global__ void read_from_neighbour(float* out) {
   if (out[next] > 1) out[place()] = 2;
 }
 
+/// Rows of ldmatrix, of 8 numbers, `stride` elements apart.
+struct Rows {
+  alignas(16) bf16 element[kThreads * 12];
+};
+
+/// Each lane writes a row and gives the address of another lane's row to ldmatrix.
+template <bool kBarrier>
+__global__ void matrices(float* out, int stride) {
+  auto& shared = shared_memory<Rows>();
+  const int t = static_cast<int>(threadIdx.x), other = t ^ (kWarpLanes - 1);
+  for (int i = 0; i < 8; ++i) shared.element[t * stride + i] = from_float<bf16>(static_cast<float>(t % 32));
+  if (kBarrier) __syncwarp();
+  uint32_t words[4];
+  tensor_core::load_matrices(words, shared.element + other * stride);
+  out[place()] = __uint_as_float(words[t % 4] << 16);
+}
+
 __global__ void half_a_block(float* out) {
   if (threadIdx.x < kThreads / 2) __syncthreads();
   out[place()] = 0;
@@ -114,6 +132,15 @@ void two_writers_of_a_byte(float* out, CudaStream& stream) { run(out, stream, by
 void neighbour_block_read(float* out, CudaStream& stream) { run(out, stream, read_from_neighbour, 0); }
 void barrier_for_half_a_block(float* out, CudaStream& stream) { run(out, stream, half_a_block, 0); }
 void shuffle_for_half_a_warp(float* out, CudaStream& stream) { run(out, stream, half_a_warp, 0); }
+void matrices_with_warp_barrier(float* out, CudaStream& stream) {
+  launch(stream, "planted", {grid(kBlocks), kThreads, sizeof(Rows)}, matrices<true>, out, 8);
+}
+void matrices_without_barrier(float* out, CudaStream& stream) {
+  launch(stream, "planted", {grid(kBlocks), kThreads, sizeof(Rows)}, matrices<false>, out, 8);
+}
+void matrices_at_odd_places(float* out, CudaStream& stream) {
+  launch(stream, "planted", {grid(kBlocks), kThreads, sizeof(Rows)}, matrices<true>, out, 12);
+}
 void beyond_shared_memory(float* out, CudaStream& stream) {
   run(out, stream, reversed<true>, sizeof(Shared) - 16);
 }

@@ -23,6 +23,9 @@ void two_writers_of_a_byte(float* out, kernels::cuda::CudaStream& stream);
 void neighbour_block_read(float* out, kernels::cuda::CudaStream& stream);
 void barrier_for_half_a_block(float* out, kernels::cuda::CudaStream& stream);
 void shuffle_for_half_a_warp(float* out, kernels::cuda::CudaStream& stream);
+void matrices_with_warp_barrier(float* out, kernels::cuda::CudaStream& stream);
+void matrices_without_barrier(float* out, kernels::cuda::CudaStream& stream);
+void matrices_at_odd_places(float* out, kernels::cuda::CudaStream& stream);
 void beyond_shared_memory(float* out, kernels::cuda::CudaStream& stream);
 
 }  // namespace hawser::cuda_emulation

@@ -86,6 +86,9 @@ const Race kRaces[] = {
     {"BytesOfAWord", cuda_emulation::bytes_of_a_word, nullptr},
     {"TwoWritersOfAByte", cuda_emulation::two_writers_of_a_byte, "race: second write to device memory"},
     {"NeighbourBlockRead", cuda_emulation::neighbour_block_read, "of another block"},
+    {"MatricesWithWarpBarrier", cuda_emulation::matrices_with_warp_barrier, nullptr},
+    {"MatricesWithoutBarrier", cuda_emulation::matrices_without_barrier,
+     "race: read of what was written to byte"},
     {"BeyondSharedMemory", cuda_emulation::beyond_shared_memory, "shared memory beyond"},
 };
 

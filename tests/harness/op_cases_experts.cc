@@ -181,16 +181,18 @@ void grouped_reference(const GroupedMatmul& m, const Load& load, const std::vect
   }
 }
 
-/// The buffers hold one more row than exists; rows have a stride longer than their length.
-OpCase grouped_case(const Load& load, GroupedMatmul m, DType a_type, DType b_type, DType c_type) {
+/// The buffers hold one more row than exists; rows have a stride longer than their length, by a multiple of
+/// `extra`.
+OpCase grouped_case(const Load& load, GroupedMatmul m, DType a_type, DType b_type, DType c_type,
+                    int64_t extra = 1) {
   m.groups = static_cast<int64_t>(load.rows.size()), m.rows = load.total() + 1;
   m.a_type = a_type, m.b_type = b_type, m.c_type = c_type;
-  m.lda = m.k + 3, m.ldb = m.n + 2, m.ldc = m.n + 1;
+  m.lda = m.k + 3 * extra, m.ldb = m.n + 2 * extra, m.ldc = m.n + extra;
   OpCase c = {"grouped_matmul",
               load.name + "/" + std::to_string(m.n) + "x" + std::to_string(m.k) +
-                  (m.sums_rows ? "/sums" : "") + (m.b_transposed ? "/transposed" : "") +
-                  (m.accumulate ? "/added" : "") + "/" + type_word(a_type) + type_word(b_type) +
-                  type_word(c_type),
+                  (extra == 1 ? "" : "/aligned") + (m.sums_rows ? "/sums" : "") +
+                  (m.b_transposed ? "/transposed" : "") + (m.accumulate ? "/added" : "") + "/" +
+                  type_word(a_type) + type_word(b_type) + type_word(c_type),
               {},
               nullptr,
               nullptr};
@@ -374,6 +376,17 @@ void add_expert_cases(std::vector<OpCase>& cases) {
                                      type, DType::kF32));
       }
     }
+    const GroupedMatmul aligned = {.n = 200, .k = 144};  // strides in whole vectors, and more than one tile
+    const auto with = [&aligned](bool transposed, bool sums_rows, bool accumulate) {
+      GroupedMatmul m = aligned;
+      m.b_transposed = transposed, m.sums_rows = sums_rows, m.accumulate = accumulate;
+      return m;
+    };
+    constexpr DType kBf16 = DType::kBf16, kF32 = DType::kF32;
+    cases.push_back(grouped_case(load, with(true, false, false), kBf16, kBf16, kBf16, 8));
+    cases.push_back(grouped_case(load, with(false, false, true), kF32, kBf16, kF32, 8));
+    cases.push_back(grouped_case(load, with(false, true, false), kBf16, kBf16, kBf16, 8));
+    cases.push_back(grouped_case(load, with(false, true, true), kBf16, kF32, kF32, 8));
   }
   for (const Gated& p : activations()) {
     for (const DType type : {DType::kF32, DType::kBf16, DType::kF16}) {

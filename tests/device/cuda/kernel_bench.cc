@@ -41,6 +41,7 @@ class Bench {
     gpu_.ok(gpu_->synchronize(kCompute));
     return narrow;
   }
+  void write(int32_t* to, const std::vector<int32_t>& values) { gpu_.write(to, values); }
   char* bytes(int64_t n) { return gpu_.on_device<char>(std::max<int64_t>(n, 1)); }
   const KernelTable& table() { return gpu_->kernels(); }
   Stream& stream() { return gpu_->stream(kCompute); }
@@ -253,9 +254,12 @@ void attention(Bench& bench) {
   struct Case {
     const char* name;
     int64_t batch, seq, heads, kv_heads, head_dim;
+    float softcap = 0;  ///< otherwise our own kernels run
   };
   for (const Case c : {Case{"attention gpt2-124m, 64 x 1024", 64, 1024, 12, 12, 64},
-                       Case{"attention llama-3.1-8b, 1 x 8192", 1, 8192, 32, 8, 128}}) {
+                       Case{"attention llama-3.1-8b, 1 x 8192", 1, 8192, 32, 8, 128},
+                       Case{"attention llama-3.1-8b with a soft cap, 1 x 8192", 1, 8192, 32, 8, 128, 50},
+                       Case{"attention gemma-2-9b, 1 x 8192", 1, 8192, 16, 8, 256, 50}}) {
     const int64_t rows = c.batch * c.seq, q_width = c.heads * c.head_dim, kv_width = c.kv_heads * c.head_dim;
     AttentionForward f;
     AttentionShape& s = f.s;
@@ -264,6 +268,7 @@ void attention(Bench& bench) {
     s.heads = c.heads, s.kv_heads = c.kv_heads, s.head_dim = c.head_dim;
     s.q_stride = s.kv_stride = q_width + 2 * kv_width, s.o_stride = q_width;
     s.scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim));
+    s.softcap = c.softcap;
     char* const qkv = static_cast<char*>(bench.values(rows * s.q_stride, DType::kBf16));
     f.q = qkv, f.k = qkv + q_width * 2, f.v = qkv + (q_width + kv_width) * 2;
     f.o = bench.bytes(rows * q_width * 2);
@@ -318,20 +323,44 @@ void head(Bench& bench) {
   });
 }
 
+/// Measures the products of the up projection of Qwen3-30B-A3B's experts: 8,192 tokens of 8 experts each, divided
+/// equally among 128 experts.
+void experts(Bench& bench) {
+  constexpr int64_t kExperts = 128, kRows = 8192 * 8, kWidth = 2048, kInner = 2 * 768;
+  constexpr double kOperations = 2.0 * kRows * kWidth * kInner;
+  std::vector<int32_t> offsets(kExperts + 1);
+  for (size_t i = 0; i < offsets.size(); ++i) offsets[i] = static_cast<int32_t>(i * kRows / kExperts);
+  auto* const there = reinterpret_cast<int32_t*>(bench.bytes(4 * (kExperts + 1)));
+  bench.write(there, offsets);
+  void* const x = bench.values(kRows * kWidth, DType::kBf16);
+  void* const y = bench.values(kRows * kInner, DType::kBf16);
+  void* const w = bench.values(kExperts * kWidth * kInner, DType::kBf16);
+  GroupedMatmul up;
+  up.offsets = there, up.groups = kExperts, up.rows = kRows;
+  up.a_type = up.b_type = up.c_type = DType::kBf16;
+  GroupedMatmul dx = up, dw = up;
+  up.c = y, up.a = x, up.b = w, up.n = up.ldc = kInner, up.k = up.lda = kWidth, up.b_transposed = true;
+  dx.c = x, dx.a = y, dx.b = w, dx.n = dx.ldc = kWidth, dx.k = dx.lda = kInner;
+  dw.c = bench.bytes(kExperts * kWidth * kInner * 4), dw.c_type = DType::kF32;
+  dw.a = y, dw.b = x, dw.k = dw.lda = kInner, dw.n = dw.ldb = kWidth, dw.sums_rows = dw.accumulate = true;
+  const auto measure = [&](const char* name, const GroupedMatmul& args) {
+    bench.compute_bound(name, kOperations, [&] { bench.table().grouped_matmul(args, bench.stream()); });
+  };
+  measure("experts up, 128 x 512 rows", up);
+  measure("experts dx, 128 x 512 rows", dx);
+  measure("experts dw, 128 x 512 rows", dw);
+}
+
 struct Family {
   std::string name;
   void (*run)(Bench&);
   bool deterministic = true;
 };
-const Family kFamilies[] = {{"products", products},
-                            {"epilogues", epilogues},
-                            {"attention", attention},
-                            {"attention_any_order", attention, false},
-                            {"head", head},
-                            {"norms", norms},
-                            {"element_wise", element_wise},
-                            {"adamw", adamw},
-                            {"records", records}};
+const Family kFamilies[] = {{"products", products},   {"epilogues", epilogues},
+                            {"attention", attention}, {"attention_any_order", attention, false},
+                            {"head", head},           {"experts", experts},
+                            {"norms", norms},         {"element_wise", element_wise},
+                            {"adamw", adamw},         {"records", records}};
 
 /// Runs a family; its failure does not affect the other families. Returns true if it did not fail.
 bool run(const Family& family) {
