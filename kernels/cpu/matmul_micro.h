@@ -114,8 +114,8 @@ HWS_INLINE void multiply_word(const float* a, const float* b, vf (&sum)[kSums][k
 }
 
 /// Adds the products of `words` words to a tile, and advances both panel pointers past them. With vectors of
-/// 8 lanes, a word has only 12 multiply-adds. The loop is unrolled because otherwise its own instructions cost
-/// up to a fifth of the rate while another thread uses the same core.
+/// 8 lanes, a word has only 12 multiply-adds. The loop is unrolled because otherwise its own instructions
+/// cost up to a fifth of the rate while another thread uses the same core.
 template <class Words, int kSums>
 HWS_INLINE void multiply_words(int64_t words, const float*& a, const float*& b,
                                vf (&sum)[kSums][kTileVectors]) {
