@@ -120,6 +120,8 @@ void pack_columns(float* panel, const T* p, int64_t ld, int lines, int64_t k) {
       const int n = lines - w < stored ? lines - w : stored;
       if (n == kLanes) {
         vstore(out + w, Words::across(row + w, ld, nk));
+      } else if (kLanes == 8 && lines == W && W < kLanes) {  // the levels store this size without a mask
+        vstore_n(out + w, Words::across(row + w, ld, nk, W), W);
       } else {
         const vf x = n > 0 ? Words::across(row + w, ld, nk, n) : vzero();
         vstore_n(out + w, x, stored);

@@ -7,6 +7,8 @@ namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
 constexpr int64_t kRowBlock = 128;  ///< rows whose sum column_sum computes before it adds it to the total
+constexpr int64_t kColumns = 192;   ///< columns in one task
+constexpr int64_t kRowsAtOnce = 4, kRowsAhead = 8;
 constexpr int64_t kAddGrain = 16384;
 
 /// The blocks of rows in a call, which may begin and end inside a block: whether row r begins a block, where
@@ -24,84 +26,60 @@ struct RowBlocks {
   bool is_complete(int64_t r) const { return at_bound(r) || (last && r == rows); }
 };
 
-/// Sums one vector of columns, n of which exist.
+/// sums[j] += dy[r * stride + j] for rows [begin, end), in ascending r. Several rows are read at once because
+/// several streams of memory are faster than one. The next rows are prefetched because they are far apart.
 template <class T>
-HWS_INLINE void sum_columns(float* out, float* open, const T* dy, const RowBlocks& blocks, int64_t stride,
-                            int n, bool accumulate) {
-  vf total = accumulate ? vload_n(out, n) : vzero();
-  for (int64_t r0 = 0; r0 < blocks.rows; r0 = blocks.end(r0)) {
-    const int64_t end = blocks.end(r0);
-    vf sum = blocks.at_bound(r0) ? vzero() : vload_n(open, n);
-    if (n == kLanes) {
-      for (int64_t r = r0; r < end; ++r) sum = vadd(sum, load(dy + r * stride));
-    } else {
-      for (int64_t r = r0; r < end; ++r) sum = vadd(sum, load_n(dy + r * stride, n));
-    }
-    if (blocks.is_complete(end)) {
-      total = vadd(total, sum);
-    } else {
-      vstore_n(open, sum, n);
-    }
-  }
-  vstore_n(out, total, n);
-}
-
-/// Sums kVectors complete vectors of columns at once, so that every cache line that is read is used
-/// completely.
-template <int kVectors, class T>
-HWS_INLINE void sum_column_group(float* out, float* open, const T* dy, const RowBlocks& blocks,
-                                 int64_t stride, bool accumulate) {
-  vf total[kVectors];
-#pragma GCC unroll 8
-  for (int v = 0; v < kVectors; ++v) total[v] = accumulate ? vload(out + v * kLanes) : vzero();
-  for (int64_t r0 = 0; r0 < blocks.rows; r0 = blocks.end(r0)) {
-    const int64_t end = blocks.end(r0);
-    const bool begins = blocks.at_bound(r0), complete = blocks.is_complete(end);
-    vf sum[kVectors];
-#pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) sum[v] = begins ? vzero() : vload(open + v * kLanes);
-    for (int64_t r = r0; r < end; ++r) {
-#pragma GCC unroll 8
-      for (int v = 0; v < kVectors; ++v) sum[v] = vadd(sum[v], load(dy + r * stride + v * kLanes));
-    }
-#pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) {
-      if (complete) {
-        total[v] = vadd(total[v], sum[v]);
-      } else {
-        vstore(open + v * kLanes, sum[v]);
+void add_rows(float* sums, const T* dy, int64_t stride, int64_t columns, int64_t begin, int64_t end) {
+  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
+  const int64_t whole = columns / kLanes * kLanes, rest = columns - whole;
+  int64_t r = begin;
+  for (; r + kRowsAtOnce <= end; r += kRowsAtOnce) {
+    const T* const rows = dy + r * stride;
+    for (int64_t j = 0; j < whole; j += kLanes) {
+      if ((j & (kLine - 1)) == 0) {
+#pragma GCC unroll 4
+        for (int i = 0; i < kRowsAtOnce; ++i) __builtin_prefetch(rows + (kRowsAhead + i) * stride + j);
       }
+      vf sum = vload(sums + j);
+#pragma GCC unroll 4
+      for (int i = 0; i < kRowsAtOnce; ++i) sum = vadd(sum, load(rows + i * stride + j));
+      vstore(sums + j, sum);
     }
   }
-#pragma GCC unroll 8
-  for (int v = 0; v < kVectors; ++v) vstore(out + v * kLanes, total[v]);
+  for (; r < end; ++r) {
+    for (int64_t j = 0; j < whole; j += kLanes)
+      vstore(sums + j, vadd(vload(sums + j), load(dy + r * stride + j)));
+  }
+  vf sum = vload_n(sums + whole, static_cast<int>(rest));
+  for (r = begin; r < end && rest > 0; ++r)
+    sum = vadd(sum, load_n(dy + r * stride + whole, static_cast<int>(rest)));
+  vstore_n(sums + whole, sum, static_cast<int>(rest));
 }
 
+/// Sums columns [first, last), at most kColumns of them.
 template <class T>
-void column_sum_typed(const ColumnSum& args, Stream& stream) {
-  constexpr int kVectors = 4;
-  constexpr int64_t kGroup = kVectors * kLanes;
-  const T* dy = static_cast<const T*>(args.dy);
+void sum_columns(const ColumnSum& args, int64_t first, int64_t last) {
+  float sums[kColumns] = {};
+  float *const out = args.dbias + first, *const open = args.open == nullptr ? nullptr : args.open + first;
+  const int64_t columns = last - first;
   const RowBlocks blocks(args);
-  parallel(stream, (args.n + kGroup - 1) / kGroup, [&](int64_t task, int32_t) {
-    const int64_t begin = task * kGroup;
-    const auto open = [&](int64_t column) { return args.open == nullptr ? nullptr : args.open + column; };
-    if (begin + kGroup <= args.n) {
-      sum_column_group<kVectors>(args.dbias + begin, open(begin), dy + begin, blocks, args.stride,
-                                 args.accumulate);
-      return;
-    }
-    for (int64_t j = begin; j < args.n; j += kLanes) {
-      const int n = args.n - j < kLanes ? static_cast<int>(args.n - j) : kLanes;
-      sum_columns(args.dbias + j, open(j), dy + j, blocks, args.stride, n, args.accumulate);
-    }
-  });
+  for (int64_t j = 0; j < columns && !args.accumulate; ++j) out[j] = 0;
+  for (int64_t r0 = 0; r0 < blocks.rows; r0 = blocks.end(r0)) {
+    const int64_t end = blocks.end(r0);
+    for (int64_t j = 0; j < columns; ++j) sums[j] = blocks.at_bound(r0) ? 0.0f : open[j];
+    add_rows(sums, static_cast<const T*>(args.dy) + first, args.stride, columns, r0, end);
+    const bool complete = blocks.is_complete(end);
+    for (int64_t j = 0; j < columns; ++j) complete ? out[j] += sums[j] : open[j] = sums[j];
+  }
 }
 
 }  // namespace
 
 void column_sum(const ColumnSum& args, Stream& stream) {
-  with_element(args.type, [&](auto element) { column_sum_typed<decltype(element)>(args, stream); });
+  with_element(args.type, [&](auto element) {
+    parallel_ranges(stream, args.n, kColumns,
+                    [&](int64_t first, int64_t last) { sum_columns<decltype(element)>(args, first, last); });
+  });
 }
 
 int64_t column_sum_workspace_bytes(const ColumnSum&, int32_t) { return 0; }
