@@ -6,8 +6,9 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-constexpr int64_t kRowBlock = 128;  ///< rows whose sum column_sum computes before it adds it to the total
-constexpr int64_t kColumns = 192;   ///< columns in one task
+constexpr int64_t kRowBlock = 128;   ///< rows whose sum column_sum computes before it adds it to the total
+constexpr int64_t kColumns = 192;    ///< most columns in one task
+constexpr int64_t kFewColumns = 64;  ///< fewest columns in one task: whole cache lines
 constexpr int64_t kRowsAtOnce = 4, kRowsAhead = 8;
 constexpr int64_t kAddGrain = 16384;
 
@@ -73,11 +74,17 @@ void sum_columns(const ColumnSum& args, int64_t first, int64_t last) {
   }
 }
 
+/// Returns the columns of a task: as many as a task may have, if there are tasks for all workers.
+int64_t columns_of_task(int64_t columns, int64_t workers) {
+  const int64_t share = columns / (workers > 1 ? workers : 1) / kFewColumns * kFewColumns;
+  return share >= kColumns ? kColumns : share > kFewColumns ? share : kFewColumns;
+}
+
 }  // namespace
 
 void column_sum(const ColumnSum& args, Stream& stream) {
   with_element(args.type, [&](auto element) {
-    parallel_ranges(stream, args.n, kColumns,
+    parallel_ranges(stream, args.n, columns_of_task(args.n, stream.num_workers),
                     [&](int64_t first, int64_t last) { sum_columns<decltype(element)>(args, first, last); });
   });
 }
