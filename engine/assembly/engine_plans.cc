@@ -144,21 +144,20 @@ DType compute_type(const config::ResolvedConfig& config) {
 
 nn::Fp8Operands fp8_operands(const config::ResolvedConfig& config) {
   if (config.precision != config::Precision::kFp8) return {};
-  return {true, static_cast<int32_t>(config.fp8.margin)};
+  return {true, config.fp8.recipe == config::Fp8Recipe::kDelayed, static_cast<int32_t>(config.fp8.margin)};
 }
 
 int64_t noted_fp8_operands(const config::ResolvedConfig& config, const nn::ParameterTable& table) {
-  const bool delayed =
-      config.precision == config::Precision::kFp8 && config.fp8.recipe == config::Fp8Recipe::kDelayed;
-  return delayed ? static_cast<int64_t>(table.all().size()) * nn::kFp8Roles : 0;
+  return fp8_operands(config).keeps_codes ? static_cast<int64_t>(table.all().size()) * nn::kFp8Roles : 0;
 }
 
 optim::Fp8History fp8_history(const config::ResolvedConfig& config, const nn::ParameterTable& table) {
   if (noted_fp8_operands(config, table) == 0) return {};
-  std::vector<std::string> names;
+  std::vector<optim::Fp8History::Operand> operands;
   for (const nn::Parameter& p : table.all())
-    for (const char* const role : {"input", "weight", "gradient"}) names.push_back(p.name + ":" + role);
-  return {std::move(names), config.fp8.history};
+    for (int64_t role = 0; const char* const name : {":input", ":weight", ":gradient"})
+      operands.push_back({p.name + name, nn::first_fp8_maximum(static_cast<nn::Fp8Role>(role++))});
+  return {std::move(operands), config.fp8.history};
 }
 
 DType state_type(const config::ResolvedConfig& config) {

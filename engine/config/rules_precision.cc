@@ -1,5 +1,5 @@
 // Precision rules: refuse loss scales that are no powers of two, precisions fp16 and fp8 where they have
-// no kernels, and divisions of work under which a rank does not have all numbers of an operand of fp8.
+// no kernels, and recipe "current" of fp8 if work is divided so that products see parts of operands.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -27,9 +27,22 @@ constexpr Check power_of_two(const char* message) {
 }
 
 constexpr char kInitial[] = "/loss_scale/initial", kBackoff[] = "/loss_scale/backoff",
-               kMinimum[] = "/loss_scale/minimum", kFixed[] = "/loss_scale/fixed";
+               kMinimum[] = "/loss_scale/minimum", kFixed[] = "/loss_scale/fixed", kTp[] = "/mesh/tp",
+               kCp[] = "/mesh/cp", kEp[] = "/mesh/ep";
 
 bool is_fp8(const Effective& c) { return c.is("/precision", "fp8"); }
+bool is_current(const Effective& c) { return is_fp8(c) && c.is("/fp8/recipe", "current"); }
+
+/// A row for an axis of the mesh that cuts operands of products. Ranks agree on maxima at the end of a step.
+template <const char* kAxis>
+constexpr Check cuts_current(const char* message) {
+  return {"/fp8/recipe",
+          {"/precision", "/fp8/recipe", kAxis},
+          [](const Effective& c) { return is_current(c) && c.integer(kAxis) > 1; },
+          message,
+          "use \"delayed\", or set {} to 1",
+          [](const Effective&) { return std::string(kAxis); }};
+}
 
 constexpr Check kPrecisionChecks[] = {
     power_of_two<kInitial>(
@@ -60,30 +73,21 @@ constexpr Check kPrecisionChecks[] = {
      [](const Effective& c) { return (c.is("/precision", "fp16") || is_fp8(c)) && !c.is("/device", "cpu"); },
      "precision {/precision} runs on the CPU only, and device is {/device}",
      "use \"bf16\", or set /device to \"cpu\""},
-    {"/precision",
-     {"/precision", "/model/moe/experts"},
-     [](const Effective& c) { return is_fp8(c) && c.integer("/model/moe/experts") > 1; },
-     "precision \"fp8\" does not support experts, and the model has {/model/moe/experts}",
-     "use \"bf16\""},
-    {"/precision",
-     {"/precision", "/fp8/recipe", "/mesh/tp"},
-     [](const Effective& c) { return is_fp8(c) && c.integer("/mesh/tp") > 1; },
-     "fp8 scales follow from all numbers of an operand, and each of the {/mesh/tp} tensor-parallel ranks has "
-     "a part",
-     "use \"bf16\", or set /mesh/tp to 1"},
-    {"/precision",
-     {"/precision", "/fp8/recipe", "/mesh/cp"},
-     [](const Effective& c) { return is_fp8(c) && c.integer("/mesh/cp") > 1; },
-     "fp8 scales follow from all numbers of an operand, and each of the {/mesh/cp} context-parallel ranks "
-     "has a part",
-     "use \"bf16\", or set /mesh/cp to 1"},
-    {"/precision",
+    cuts_current<kTp>(
+        "recipe \"current\" needs the maximum of an operand before its product, and each of the "
+        "{/mesh/tp} tensor-parallel ranks has a part of the operand"),
+    cuts_current<kCp>(
+        "recipe \"current\" needs the maximum of an operand before its product, and each of the "
+        "{/mesh/cp} context-parallel ranks has a part of the operand"),
+    cuts_current<kEp>(
+        "recipe \"current\" needs the maximum of an operand before its product, and each of the "
+        "{/mesh/ep} expert-parallel ranks has a part of the operand"),
+    {"/fp8/recipe",
      {"/precision", "/fp8/recipe", "/recompute/rows"},
-     [](const Effective& c) { return is_fp8(c) && c.integer("/recompute/rows") > 0; },
-     "fp8 scales follow from all rows of an operand, and recompute.rows is {/recompute/rows}, so the MLP has "
-     "that "
-     "many at a time",
-     "use \"bf16\", or set /recompute/rows to 0"},
+     [](const Effective& c) { return is_current(c) && c.integer("/recompute/rows") > 0; },
+     "recipe \"current\" needs the maximum of all rows before a product, and recompute.rows is "
+     "{/recompute/rows}, so the MLP has that many rows at a time",
+     "use \"delayed\", or set /recompute/rows to 0"},
 };
 
 }  // namespace

@@ -70,6 +70,9 @@ class Attention {
   void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, void* y,
                       const void* x) const;
 
+  /// Returns rows of x that are saved for backward_qkv_weight.
+  SavedRows saved_input(const Context& ctx, int64_t rows) const { return qkv_.saved_input(ctx, rows); }
+
  private:
   SavedRows inputs(const Context& ctx) const { return {ctx.compress.qkv, ctx.rows(), qkv_width_}; }
   SavedRows raw_inputs(const Context& ctx) const { return {ctx.compress.qkv, ctx.rows(), qk_width_}; }

@@ -186,16 +186,15 @@ void Block::recompute(const Context& ctx, BlockRegions& regions, const float* co
 
 WeightPassInputs Block::take_weight_pass_inputs(const Context& ctx, const BlockSaved& saved,
                                                 Region& region) const {
-  const int64_t e = dtype_bytes(ctx.type), all = ctx.rows() * width_ * e,
-                own = ctx.own_rows().room * width_ * e;
+  const int64_t all = ctx.rows() * width_ * dtype_bytes(ctx.type);
   WeightPassInputs made;
   made.mlp_dy = region.take(all);
   mlp_.take_weight_pass_inputs(mlp_.context(ctx), region, &made.mlp);
   mlp_.take_activation(mlp_.context(ctx), saved.mlp, region, &made.mlp);
-  made.mlp_in = region.take(own);
+  made.mlp_in = mlp_input(ctx).take(ctx, region);
   made.attention_dy = region.take(all);
   made.attention = attention_.take_weight_pass_inputs(ctx, region);
-  made.attention_in = region.take(own);
+  made.attention_in = attention_input(ctx).take(ctx, region);
   return made;
 }
 
@@ -228,11 +227,12 @@ void Block::backward_weight(const Context& ctx, BlockRegions& regions) const {
   mlp_.backward_down_weight(branch, s.mlp, made.mlp, made.mlp_dy, ctx.type);
   {
     const RegionScope of_rows(*ctx.workspace);
-    mlp_.backward_up_weight(branch, s.mlp, made.mlp, enter(branch, made.mlp_in));
+    mlp_.backward_up_weight(branch, s.mlp, made.mlp, enter(branch, mlp_input(ctx).decode(ctx, made.mlp_in)));
   }
   attention_.backward_out_weight(ctx, s.attention, made.attention_dy, ctx.type);
   const RegionScope of_rows(*ctx.workspace);
-  attention_.backward_in_weight(ctx, made.attention, enter(ctx, made.attention_in));
+  attention_.backward_in_weight(ctx, made.attention,
+                                enter(ctx, attention_input(ctx).decode(ctx, made.attention_in)));
 }
 
 /// Computes the gradients of the projections too, unless `later` keeps their inputs for the weight pass. The
@@ -251,8 +251,10 @@ void Block::backward_mlp(const Context& ctx, const BlockSaved& s, const StreamGr
   void* const dn = ctx.workspace->take(elements * dtype_bytes(dn_type));
   if (mlp_.is_tiled(branch)) {
     backward_mlp_in_tiles(branch, s, dn, dy, later);
-    return mlp_norm_.backward_residual(ctx, s.mlp_norm, dx, later ? later->mlp_in : nullptr, dn, dn_type,
-                                       s.x_mid);
+    void* const kept = later ? mlp_input(ctx).full(ctx, later->mlp_in) : nullptr;
+    mlp_norm_.backward_residual(ctx, s.mlp_norm, dx, kept, dn, dn_type, s.x_mid);
+    if (later) mlp_input(ctx).encode(ctx, later->mlp_in, kept);
+    return;
   }
   float* const whole = branch.exchange->whole_rows(branch, floats(dn), width_);
   FeedForwardMade made = later ? later->mlp : FeedForwardMade();
@@ -266,9 +268,10 @@ void Block::backward_mlp(const Context& ctx, const BlockSaved& s, const StreamGr
     if (!later && !model_.adapter.dora) mlp_.backward_down_weight(branch, s.mlp, made, dy.data, dy.type);
     branch.exchange->finish();
   }
-  void* const in = later ? later->mlp_in : ctx.take(elements);
+  void* const in = later ? mlp_input(ctx).full(ctx, later->mlp_in) : ctx.take(elements);
   mlp_norm_.backward_residual(ctx, s.mlp_norm, dx, in, dn, dn_type, s.x_mid);
-  if (!later) mlp_.backward_up_weight(branch, s.mlp, made, enter(branch, in));
+  if (later) return mlp_input(ctx).encode(ctx, later->mlp_in, in);
+  mlp_.backward_up_weight(branch, s.mlp, made, enter(branch, in));
 }
 
 /// Computes dn, the gradient of the branch's input, and the gradients of its weights unless they come later.
@@ -310,9 +313,10 @@ void Block::backward_attention(const Context& ctx, const BlockSaved& s, const fl
   ctx.exchange->enter_backward(ctx, floats(dn), whole, width_);
   if (!later && !model_.adapter.dora) attention_.backward_out_weight(ctx, s.attention, dy.data, dy.type);
   ctx.exchange->finish();
-  void* const in = later ? later->attention_in : ctx.take(elements);
+  void* const in = later ? attention_input(ctx).full(ctx, later->attention_in) : ctx.take(elements);
   attention_norm_.backward_residual(ctx, s.attention_norm, dx, in, dn, dn_type, x);
-  if (!later) attention_.backward_in_weight(ctx, made, enter(ctx, in));
+  if (later) return attention_input(ctx).encode(ctx, later->attention_in, in);
+  attention_.backward_in_weight(ctx, made, enter(ctx, in));
 }
 
 /// In generation, ranks do not divide the rows.

@@ -134,6 +134,11 @@ class Block {
   void backward_attention(const Context& ctx, const BlockSaved& s, const float* cos_sin,
                           const StreamGradient& dx, const float* x, const WeightPassInputs* later) const;
   void copy(const Context& ctx, void* to, const Branch& from) const;
+  /// The inputs of branches that the input pass keeps for the weight pass.
+  SavedRows mlp_input(const Context& ctx) const { return mlp_.saved_input(ctx, ctx.own_rows().room, width_); }
+  SavedRows attention_input(const Context& ctx) const {
+    return attention_.saved_input(ctx, ctx.own_rows().room, width_);
+  }
 
   const ModelConfig& model_;
   int64_t layer_, width_;

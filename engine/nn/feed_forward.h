@@ -61,6 +61,11 @@ class FeedForward {
   void backward_up_weight(const Context& ctx, const FeedForwardSaved& saved, const FeedForwardMade& made,
                           const void* x) const;
 
+  /// Returns rows of x[.., C] that are saved for backward_up_weight. A router reads them unrounded.
+  SavedRows saved_input(const Context& ctx, int64_t rows, int64_t width) const {
+    return dense_ ? dense_->saved_input(ctx, rows) : SavedRows{false, rows, width};
+  }
+
   /// Returns null for a dense branch.
   const Balance* balance() const { return sparse_ ? &sparse_->balance() : nullptr; }
 

@@ -19,12 +19,23 @@ struct Context;
 enum class Fp8Role : int64_t { kInput, kWeight, kGradient };
 inline constexpr int64_t kFp8Roles = 3;
 
+/// The maximum from which the scale of an operand follows until a step has noted one. It does not depend on
+/// the numbers, of which a rank may have a part only. Inputs up to 112, weights up to 1.75 and gradients up
+/// to 1.75 do not saturate; the least numbers are 2^-11, 2^-17 and 2^-31.
+inline constexpr float first_fp8_maximum(Fp8Role role) { return role == Fp8Role::kInput ? 64.0f : 1.0f; }
+
+/// Returns the number of an operand of the weight with number `parameter` in ParameterTable::all().
+constexpr int64_t fp8_operand(int64_t parameter, Fp8Role role) {
+  return parameter * kFp8Roles + static_cast<int64_t>(role);
+}
+
 /// How a step rounds operands. Arrays are on the host, indexed by ParameterTable::all() * kFp8Roles + role.
 struct Fp8Operands {
   bool on = false;
-  int32_t margin = 0;  ///< by how many powers of two a scale leaves room above the maximum
-  /// The largest magnitude of each operand in earlier steps, which sets its scale; null, or 0 for an operand
-  /// without any: its own maximum does.
+  bool keeps_codes = false;  ///< arrays that only products read are kept as their codes (compressed_saved.h)
+  int32_t margin = 0;        ///< by how many powers of two a scale leaves room above the maximum
+  /// The largest magnitude of each operand in earlier steps, which sets its scale. Null: the maximum of the
+  /// numbers that a call rounds sets it, so the call must have the whole operand.
   const float* maxima = nullptr;
   /// The largest magnitudes of this step, to which calls add; null if they note nothing.
   float* noted = nullptr;
@@ -35,7 +46,8 @@ struct Fp8Operand {
   const void* x = nullptr;
   DType type = DType::kF32;
   int64_t rows = 0, n = 0, stride = 0;
-  int64_t index = 0;  ///< in the arrays of Fp8Operands
+  int64_t index = 0;             ///< in the arrays of Fp8Operands
+  const int32_t* end = nullptr;  ///< if not null, only rows below *end exist
 };
 
 /// Rounds an operand to `format` (kE4m3Block or kE5m2Block). y is bf16, with y_stride elements between

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/nn/adapter.h"
+#include "engine/nn/compressed_saved.h"
 #include "engine/nn/context.h"
 #include "engine/nn/magnitude.h"
 #include "engine/nn/parameter.h"
@@ -28,6 +29,11 @@ class Linear {
   int64_t out() const { return out_; }
   bool has_adapter() const { return !adapters_.empty(); }
   bool has_magnitudes() const;
+  /// Returns rows of x that are saved for backward_weight. Adapters read them unrounded.
+  SavedRows saved_input(const Context& ctx, int64_t rows) const {
+    if (has_adapter()) return {false, rows, in_};
+    return SavedRows::of_operand(ctx, rows, in_, parts_.front().operand(Fp8Role::kInput));
+  }
   /// True if one product writes the output, one product writes the input's gradient, and nothing is added to
   /// either. Only then may they be narrower than f32.
   bool writes_once() const { return stacks_.size() == 1 && adapters_.empty(); }
@@ -59,7 +65,7 @@ class Linear {
     bool whole = true;      // its biases are contiguous, or there are none
     int64_t parameter = 0;  // index of the weight in the table; of a stack, of its first
     Magnitude magnitude = {};
-    int64_t operand(Fp8Role role) const { return parameter * kFp8Roles + static_cast<int64_t>(role); }
+    int64_t operand(Fp8Role role) const { return fp8_operand(parameter, role); }
   };
   void add_adapters(const ParameterTable& table, const std::vector<std::string>& prefixes);
   const void* weight(const Context& ctx, const Columns& stack) const;

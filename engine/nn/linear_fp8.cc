@@ -12,16 +12,16 @@ void round_operand(const Context& ctx, void* y, int64_t y_stride, const Fp8Opera
   auto* const own = ctx.workspace->take_as<float>(1);
   // Computed even if an earlier maximum sets the scale and none is noted, so that every call does the work
   // that is planned.
-  ctx.kernels->fp8_maximum({own, operand.x, operand.type, operand.rows, operand.n, operand.stride},
-                           *ctx.stream);
+  ctx.kernels->fp8_maximum(
+      {own, operand.x, operand.type, operand.rows, operand.n, operand.stride, false, operand.end},
+      *ctx.stream);
   if (notes && ctx.fp8.noted != nullptr) {
     float& noted = ctx.fp8.noted[operand.index];
     noted = std::max(noted, *own);
   }
-  const bool follows = ctx.fp8.maxima != nullptr && ctx.fp8.maxima[operand.index] > 0;
-  const float* const maximum = follows ? ctx.fp8.maxima + operand.index : own;
+  const float* const maximum = ctx.fp8.maxima != nullptr ? ctx.fp8.maxima + operand.index : own;
   ctx.kernels->fp8_round({static_cast<uint16_t*>(y), operand.x, operand.type, format, operand.rows, operand.n,
-                          y_stride, operand.stride, maximum, ctx.fp8.margin},
+                          y_stride, operand.stride, maximum, ctx.fp8.margin, operand.end},
                          *ctx.stream);
 }
 

@@ -57,6 +57,9 @@ class Mlp {
   /// Computes the gradients of the up projection, from `dh` and the forward's x.
   void backward_up_weight(const Context& ctx, const void* dh, const void* x) const;
 
+  /// Returns rows of x that are saved for backward_up_weight.
+  SavedRows saved_input(const Context& ctx, int64_t rows) const { return up_.saved_input(ctx, rows); }
+
  private:
   bool in_products(const Context& ctx) const;
   MlpSaved take_hidden(const Context& ctx, int64_t rows) const;

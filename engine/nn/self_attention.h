@@ -38,6 +38,11 @@ class SelfAttention {
   void backward_out_weight(const Context& ctx, const SelfAttentionSaved& saved, const void* dy,
                            DType dy_type) const;
   void backward_in_weight(const Context& ctx, const SelfAttentionMade& made, const void* x) const;
+  /// Returns rows of x[.., C] that are saved for backward_in_weight. Several products of latent attention
+  /// read them, as operands of their own.
+  SavedRows saved_input(const Context& ctx, int64_t rows, int64_t width) const {
+    return plain_ ? plain_->saved_input(ctx, rows) : SavedRows{false, rows, width};
+  }
   void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, void* y,
                       const void* x) const;
 

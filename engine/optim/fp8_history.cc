@@ -5,8 +5,10 @@
 
 namespace hawser::optim {
 
-Fp8History::Fp8History(std::vector<std::string> names, int64_t steps)
-    : names_(std::move(names)), steps_(steps), kept_(names_.size()), maxima_(names_.size()) {}
+Fp8History::Fp8History(std::vector<Operand> operands, int64_t steps)
+    : operands_(std::move(operands)), steps_(steps), kept_(operands_.size()) {
+  for (const Operand& operand : operands_) maxima_.push_back(operand.first);
+}
 
 /// Drops what is too old, and takes the largest, which is the oldest.
 void Fp8History::expire(size_t operand) {
@@ -14,7 +16,7 @@ void Fp8History::expire(size_t operand) {
   const auto first =
       std::find_if(kept.begin(), kept.end(), [&](const Fp8Maximum& m) { return m.age < steps_; });
   kept.erase(kept.begin(), first);
-  maxima_[operand] = kept.empty() ? 0 : kept.front().value;
+  maxima_[operand] = kept.empty() ? operands_[operand].first : kept.front().value;
 }
 
 void Fp8History::fold(const std::vector<float>& noted) {
@@ -33,7 +35,7 @@ std::optional<Fp8HistoryState> Fp8History::saved() const {
   if (!enabled()) return std::nullopt;
   Fp8HistoryState state;
   for (size_t i = 0; i < kept_.size(); ++i)
-    if (!kept_[i].empty()) state.emplace_back(names_[i], kept_[i]);
+    if (!kept_[i].empty()) state.emplace_back(operands_[i].name, kept_[i]);
   return state;
 }
 
@@ -42,7 +44,7 @@ void Fp8History::resume(const std::optional<Fp8HistoryState>& state) {
   if (state)
     for (const auto& [name, maxima] : *state) by_name[name] = &maxima;
   for (size_t i = 0; i < kept_.size(); ++i) {
-    const auto found = by_name.find(names_[i]);
+    const auto found = by_name.find(operands_[i].name);
     kept_[i] = found == by_name.end() ? std::vector<Fp8Maximum>() : *found->second;
     expire(i);
   }

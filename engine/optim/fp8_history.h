@@ -26,11 +26,16 @@ using Fp8HistoryState = std::vector<std::pair<std::string, std::vector<Fp8Maximu
 class Fp8History {
  public:
   Fp8History() = default;
-  /// `names` of the operands; `steps` committed steps count.
-  Fp8History(std::vector<std::string> names, int64_t steps);
+  struct Operand {
+    std::string name;
+    float first = 0;  ///< its maximum as long as it has none
+  };
+  /// `steps` committed steps count.
+  Fp8History(std::vector<Operand> operands, int64_t steps);
 
-  bool enabled() const { return !names_.empty(); }
-  /// The largest magnitude of each operand; 0 if it has none. Null unless enabled. The address never changes.
+  bool enabled() const { return !operands_.empty(); }
+  /// The largest magnitude of each operand, or Operand::first. Null unless enabled. The address never
+  /// changes.
   const float* maxima() const { return enabled() ? maxima_.data() : nullptr; }
   /// A step was committed, whose largest magnitudes are `noted`. A 0 is no magnitude: nothing was multiplied.
   void fold(const std::vector<float>& noted);
@@ -44,7 +49,7 @@ class Fp8History {
  private:
   void expire(size_t operand);
 
-  std::vector<std::string> names_;
+  std::vector<Operand> operands_;
   int64_t steps_ = 1;
   std::vector<std::vector<Fp8Maximum>> kept_;  // descending, the oldest first
   std::vector<float> maxima_;

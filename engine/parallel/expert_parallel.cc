@@ -11,26 +11,6 @@ namespace hawser::parallel {
 
 using nn::advance;
 
-ExpertRound ExpertRound::of(int64_t rows, int64_t top_k, int64_t experts, int64_t ranks, double factor,
-                            bool single) {
-  const int64_t most = rows * std::min(top_k, experts / ranks);
-  const double share = factor * static_cast<double>(top_k * rows) / static_cast<double>(ranks);
-  const auto wanted = static_cast<int64_t>(std::ceil(std::min(share, static_cast<double>(most))));
-  const int64_t summed = std::max<int64_t>(1, wanted);
-  return {single ? most : summed, single || wanted >= most, summed, ranks};
-}
-
-int64_t ExpertHost::bytes(int64_t calls, int64_t ranks, int64_t experts) {
-  const int64_t bytes = (calls * ranks * experts + experts + ranks) * int64_t{sizeof(int32_t)};
-  return (bytes + 63) / 64 * 64;
-}
-
-ExpertHost ExpertHost::at(device::HostLink* link, char* memory, int64_t calls, int64_t ranks,
-                          int64_t experts) {
-  auto* const ends = reinterpret_cast<int32_t*>(memory);
-  return {link, ends, ends + calls * ranks * experts};
-}
-
 struct ExpertParallel::Call {
   const nn::Context& ctx;
   const nn::RoutedRows& rows;
@@ -141,13 +121,20 @@ void ExpertParallel::begin_to_send_rows(const Call& c, int64_t round, void* to, 
   begin_to_send(c, round, to, rows, type, c.rows.routes.order, c.rows.dispatcher.top_k(), c.width());
 }
 
-/// Sends rows of x and their gate weights to the ranks of their experts, into the saved buffers.
-void ExpertParallel::bring(const Call& c, int64_t round, const void* x) const {
+/// Sends rows of x and their gate weights to the ranks of their experts, into the saved buffers. Returns the
+/// received rows before they are encoded, in the workspace if they are.
+const void* ExpertParallel::bring(const Call& c, int64_t round, const void* x) const {
   send_offsets(c, round, round_.rows);
+  nn::SavedRows saved = c.rows.experts.saved_input(c.ctx, room());
+  void* const full = saved.full(c.ctx, c.saved.x);
   const nn::RegionScope scope(*c.ctx.workspace);
   begin_to_send(c, round, c.saved.weights, c.rows.weights, DType::kF32, c.rows.routes.order, 1, 1);
-  begin_to_send_rows(c, round, c.saved.x, x, c.ctx.type);
+  begin_to_send_rows(c, round, full, x, c.ctx.type);
   wire_.finish_overlapped();
+  saved.rows = 0;
+  for (int64_t r = 0; r < wire_.ranks(); ++r) saved.rows += sent(c, r, wire_.rank(), round);
+  saved.encode(c.ctx, c.saved.x, full);
+  return full;
 }
 
 /// Sends the device the offsets that assign received rows to experts. The host's copy is free once the device
@@ -252,7 +239,7 @@ nn::ExpertsSaved ExpertParallel::take_saved(const nn::Context& ctx, const nn::Di
   saved.h = experts.take_dh(ctx, region, room());
   saved.weights = region.take_as<float>(room());
   if (!round_.single) saved.own = region.take(ctx.rows() * row_bytes);
-  saved.x = kept.take(room() * row_bytes);
+  saved.x = experts.saved_input(ctx, room()).take(ctx, kept);
   saved.ends = kept.take_as<int32_t>(wire_.ranks() * dispatcher.experts());
   saved.offsets = kept.take_as<int32_t>(dispatcher.experts() + wire_.ranks());
   return saved;
@@ -272,17 +259,17 @@ int64_t ExpertParallel::forward(const nn::Context& ctx, const nn::RoutedRows& ro
       y != nullptr ? ctx.workspace->take_as<float>(rows.dispatcher.places(ctx) * width) : nullptr;
   for (int64_t round = y != nullptr ? last : 0; round >= 0; --round) {
     const nn::RegionScope of_round(*ctx.workspace);
-    bring(c, round, x);
+    const void* const came = bring(c, round, x);
     float* const out = y != nullptr ? ctx.workspace->take_as<float>(room() * width) : nullptr;
     each_source(c, round, [&](const Piece& p) {
       rows.experts.forward(ctx, advance(saved.h, p.first * rows.experts.out(), ctx.type), p.rows,
                            out != nullptr ? out + p.first * width : nullptr,
-                           advance(saved.x, p.first * width, ctx.type));
+                           advance(came, p.first * width, ctx.type));
     });
     if (y == nullptr) continue;
-    const void* const came = begin_to_send_back(c, round, out, ctx.type, width);
+    const void* const results = begin_to_send_back(c, round, out, ctx.type, width);
     wire_.finish_overlapped();
-    put_by_place(c, round, by_place, came, ctx.type, width);
+    put_by_place(c, round, by_place, results, ctx.type, width);
   }
   if (y != nullptr) rows.dispatcher.combine(ctx, rows.routes, y, by_place, accumulate);
   return last + 1;
@@ -348,10 +335,11 @@ void ExpertParallel::backward_input(const nn::Context& ctx, const nn::RoutedRows
 
 /// Receives a later round's rows again, into the buffers of the previous round, which is complete.
 void ExpertParallel::remake(const Call& c, int64_t round) const {
-  bring(c, round, c.saved.own);
+  const nn::RegionScope scope(*c.ctx.workspace);
+  const void* const came = bring(c, round, c.saved.own);
   each_source(c, round, [&](const Piece& p) {
     c.rows.experts.forward(c.ctx, advance(c.saved.h, p.first * c.rows.experts.out(), c.ctx.type), p.rows,
-                           nullptr, advance(c.saved.x, p.first * c.width(), c.ctx.type));
+                           nullptr, advance(came, p.first * c.width(), c.ctx.type));
   });
 }
 
@@ -368,12 +356,13 @@ void ExpertParallel::down_weight(const Call& c, int64_t round, const nn::Experts
 }
 
 void ExpertParallel::up_weight(const Call& c, int64_t round, const nn::ExpertsMade& made) const {
+  const nn::RegionScope scope(*c.ctx.workspace);
   const int64_t width = c.width(), out = c.rows.experts.out();
+  const void* const x = c.rows.experts.saved_input(c.ctx, room()).decode(c.ctx, c.saved.x);
   each_summed(c, round, [&](const Piece& p) {
     if (round == 0 || p.rows.count > 0)
       c.rows.experts.backward_up_weight(c.ctx, p.rows, advance(made.dh, p.first * out, c.ctx.type),
-                                        advance(c.saved.x, p.first * width, c.ctx.type),
-                                        round + p.source > 0);
+                                        advance(x, p.first * width, c.ctx.type), round + p.source > 0);
   });
 }
 

@@ -114,7 +114,7 @@ class ExpertParallel final : public nn::ExpertExchange {
   void begin_to_send(const Call& c, int64_t round, void* to, const void* from, DType type,
                      const int32_t* order, int64_t top_k, int64_t width) const;
   void begin_to_send_rows(const Call& c, int64_t round, void* to, const void* rows, DType type) const;
-  void bring(const Call& c, int64_t round, const void* x) const;
+  const void* bring(const Call& c, int64_t round, const void* x) const;
   void send_offsets(const Call& c, int64_t round, int64_t rows_of_round) const;
   void remake(const Call& c, int64_t round) const;
   const void* begin_to_send_back(const Call& c, int64_t round, const float* rows, DType type,

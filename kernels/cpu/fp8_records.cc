@@ -17,19 +17,15 @@ typedef uint8_t vb __attribute__((vector_size(sizeof(vf) / 4)));
 HWS_INLINE vw splat(uint32_t x) { return vw{} + x; }
 HWS_INLINE vw choose(vw mask, vw x, vw y) { return (mask & x) | (~mask & y); }
 
-/// Encodes x[0..128).
-HWS_NOINLINE void encode_record(const Fp8Format& f, uint8_t* record, const float* x) {
+/// Returns the bits of the largest |x| of x[0..128).
+HWS_INLINE uint32_t largest_bits(const float* x) {
   vf most = vzero();
   for (int i = 0; i < kBlock; i += kLanes) most = vmax_bits(most, vabs(vload(x + i)));
-  const auto absmax = static_cast<uint32_t>(vhmax_bits(most));
-  if (absmax >= 0x7f800000u) {
-    for (int i = 0; i < kBlock; ++i) record[i] = kFp8Nan;
-    record[kBlock] = kFp8NanExponent;
-    return;
-  }
-  // A fraction above 1.75 carries into the exponent.
-  int32_t exponent = static_cast<int32_t>((absmax + 0x1fffffu) >> 23) - f.top();
-  if (exponent < f.least_exponent) exponent = f.least_exponent;
+  return static_cast<uint32_t>(vhmax_bits(most));
+}
+
+/// Encodes x[0..128) with 2^(exponent - 127), under which all of x must fit.
+HWS_NOINLINE void encode_numbers(const Fp8Format& f, uint8_t* record, const float* x, int32_t exponent) {
   const vw largest =
       splat(static_cast<uint32_t>(exponent == f.largest_exponent ? f.code_at_largest : f.largest_code));
   const vf factor = vset(bits_float(static_cast<uint32_t>(254 - exponent) << 23));
@@ -46,6 +42,36 @@ HWS_NOINLINE void encode_record(const Fp8Format& f, uint8_t* record, const float
     vstore_i8(record + i, (vf)(code | (((vw)number >> 24) & 0x80u)));
   }
   record[kBlock] = static_cast<uint8_t>(exponent);
+}
+
+/// Encodes x[0..128) with the power of two of its largest number.
+void encode_record(const Fp8Format& f, uint8_t* record, const float* x) {
+  const uint32_t absmax = largest_bits(x);
+  if (absmax >= 0x7f800000u) {
+    for (int i = 0; i < kBlock; ++i) record[i] = kFp8Nan;
+    record[kBlock] = kFp8NanExponent;
+    return;
+  }
+  // A fraction above 1.75 carries into the exponent.
+  const int32_t exponent = static_cast<int32_t>((absmax + 0x1fffffu) >> 23) - f.top();
+  encode_numbers(f, record, x, exponent < f.least_exponent ? f.least_exponent : exponent);
+}
+
+/// Encodes x[0..128), which it changes, with a power of two under which some numbers may not fit.
+void encode_saturating(const Fp8Format& f, uint8_t* record, float* x, int32_t exponent) {
+  const auto code =
+      static_cast<uint32_t>(exponent == f.largest_exponent ? f.code_at_largest : f.largest_code);
+  const uint32_t largest =
+      (code << (23 - f.fraction_bits)) + (static_cast<uint32_t>(exponent - f.bias) << 23);
+  uint8_t nan[kBlock] = {};
+  if (largest_bits(x) > largest)
+    for (int i = 0; i < kBlock; ++i) {
+      const uint32_t size = float_bits(x[i]) & 0x7fffffffu;
+      nan[i] = size >= 0x7f800000u ? kFp8Nan : 0;
+      if (size > largest) x[i] = bits_float(largest | (float_bits(x[i]) & 0x80000000u));
+    }
+  encode_numbers(f, record, x, exponent);
+  for (int i = 0; i < kBlock; ++i) record[i] |= nan[i];
 }
 
 /// Decodes to y[0..128).
@@ -91,6 +117,7 @@ struct Rows {
 template <class T>
 void encode(const Fp8Encode& a, const Rows& rows, int64_t begin, int64_t end) {
   const Fp8Format format = fp8_format(a.type);
+  const int32_t given = a.maximum == nullptr ? 0 : fp8_exponent(format, float_bits(*a.maximum), a.margin);
   for (int64_t r = begin; r < end; ++r) {
     const T* const x = static_cast<const T*>(a.x) + rows.first(r);
     const int n = rows.count(r);
@@ -100,7 +127,12 @@ void encode(const Fp8Encode& a, const Rows& rows, int64_t begin, int64_t end) {
     } else {
       for (int i = 0; i < kBlock; ++i) numbers[i] = i < n ? load_scalar(x + i) : 0.0f;
     }
-    encode_record(format, static_cast<uint8_t*>(a.records) + r * kFp8Record, numbers);
+    uint8_t* const record = static_cast<uint8_t*>(a.records) + r * kFp8Record;
+    if (a.maximum != nullptr) {
+      encode_saturating(format, record, numbers, given);
+    } else {
+      encode_record(format, record, numbers);
+    }
   }
 }
 

@@ -102,7 +102,8 @@ HWS_INLINE int64_t rows_of_task(int64_t n) { return n < kGrain ? kGrain / (n > 0
 void fp8_maximum(const Fp8Maximum& args, Stream& stream) {
   auto* const bits = reinterpret_cast<uint32_t*>(args.maximum);
   if (!args.accumulate) *bits = 0;
-  parallel_ranges(stream, args.rows, rows_of_task(args.n), [&](int64_t begin, int64_t end) {
+  const int64_t rows = args.end != nullptr ? *args.end : args.rows;
+  parallel_ranges(stream, rows, rows_of_task(args.n), [&](int64_t begin, int64_t end) {
     uint32_t most = 0;
     with_element(args.x_type, [&](auto element) { most = maximum_of<decltype(element)>(args, begin, end); });
     uint32_t seen = __atomic_load_n(bits, __ATOMIC_RELAXED);
@@ -114,7 +115,8 @@ void fp8_maximum(const Fp8Maximum& args, Stream& stream) {
 
 void fp8_round(const Fp8Round& args, Stream& stream) {
   const Rounding rounding(fp8_format(args.type), float_bits(*args.maximum), args.margin);
-  parallel_ranges(stream, args.rows, rows_of_task(args.n), [&](int64_t begin, int64_t end) {
+  const int64_t rows = args.end != nullptr ? *args.end : args.rows;
+  parallel_ranges(stream, rows, rows_of_task(args.n), [&](int64_t begin, int64_t end) {
     with_element(args.x_type, [&](auto element) { round<decltype(element)>(args, rounding, begin, end); });
   });
 }

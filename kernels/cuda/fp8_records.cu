@@ -26,6 +26,14 @@ __device__ inline unsigned code_of(const Fp8Format& f, float x, float factor, un
   return (code < largest ? code : largest) | (bits_of(x) >> 24 & 0x80u);
 }
 
+/// Returns x, or the number of the largest code if x is larger.
+__device__ inline float limited(const Fp8Format& f, float x, unsigned largest, int exponent) {
+  const unsigned most =
+      (largest << (23 - f.fraction_bits)) + (static_cast<unsigned>(exponent - f.bias) << 23);
+  return (bits_of(x) & 0x7fffffffu) > most ? float_of(most | (bits_of(x) & 0x80000000u)) : x;
+}
+__device__ inline unsigned nan_of(float x) { return (bits_of(x) & 0x7f800000u) == 0x7f800000u ? kFp8Nan : 0; }
+
 template <class T>
 __global__ void __launch_bounds__(kWarps* kWarpLanes)
     encode_kernel(const Fp8Encode a, const Fp8Format f, int64_t in_row, int64_t records) {
@@ -44,9 +52,8 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes)
       most = magnitude > most ? magnitude : most;
     }
     most = warp_most(most);
-    const bool finite = most < 0x7f800000u;
-    int exponent = static_cast<int>((most + 0x1fffffu) >> 23) - f.top();
-    if (exponent < f.least_exponent) exponent = f.least_exponent;
+    const bool given = a.maximum != nullptr, finite = given || most < 0x7f800000u;
+    int exponent = fp8_exponent(f, given ? bits_of(*a.maximum) : most, given ? a.margin : 0);
     const auto largest =
         static_cast<unsigned>(exponent == f.largest_exponent ? f.code_at_largest : f.largest_code);
     if (!finite) exponent = kFp8NanExponent;
@@ -54,8 +61,9 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes)
     uint8_t* const record = static_cast<uint8_t*>(a.records) + r * kFp8Record;
 #pragma unroll
     for (int k = 0; k < kPerLane; ++k)
-      record[lane + k * kWarpLanes] =
-          static_cast<uint8_t>(finite ? code_of(f, x[k], factor, largest) : static_cast<unsigned>(kFp8Nan));
+      record[lane + k * kWarpLanes] = static_cast<uint8_t>(
+          finite ? code_of(f, limited(f, x[k], largest, exponent), factor, largest) | nan_of(x[k])
+                 : static_cast<unsigned>(kFp8Nan));
     if (lane == 0) record[kFp8Block] = static_cast<uint8_t>(exponent);
   }
 }

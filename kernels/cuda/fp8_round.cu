@@ -16,7 +16,8 @@ __device__ inline float float_of(unsigned bits) { return __builtin_bit_cast(floa
 /// Floats that are not negative have the order of their bits.
 template <class T>
 __global__ void __launch_bounds__(kThreads) maximum_kernel(const Fp8Maximum a) {
-  const int64_t all = a.rows * a.n, step = static_cast<int64_t>(gridDim.x) * kThreads;
+  const int64_t rows = a.end != nullptr ? *a.end : a.rows;
+  const int64_t all = rows * a.n, step = static_cast<int64_t>(gridDim.x) * kThreads;
   unsigned most = 0;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < all; i += step) {
     const int64_t row = i / a.n;
@@ -43,6 +44,7 @@ struct Rounding {
     const float most = float_of((largest << shift) + (static_cast<unsigned>(127 - f.bias) << 23));
     const unsigned least = static_cast<unsigned>(128 - f.bias) << 23;
     const int64_t row = i / a.n, column = i - row * a.n;
+    if (a.end != nullptr && row >= *a.end) return;
     const float x = to_float(static_cast<const T*>(a.x)[row * a.x_stride + column]);
     const float size = float_of(bits_of(x) & 0x7fffffffu), scaled = size * down < most ? size * down : most;
     const unsigned own = bits_of(scaled) & 0x7f800000u;

@@ -37,6 +37,14 @@ constexpr Fp8Format kE4m3{3, 7, 0x7e, 127 - 116, 247, 0x77};
 constexpr Fp8Format kE5m2{2, 15, 0x7b, 127 - 109, 240, 0x77};
 static inline constexpr Fp8Format fp8_format(DType type) { return type == DType::kE4m3Block ? kE4m3 : kE5m2; }
 
+/// e + 127 for a maximum of these bits, with `margin` (fp8_round.h).
+constexpr int32_t fp8_exponent(const Fp8Format& f, uint32_t maximum_bits, int32_t margin) {
+  // A fraction above 1.75 carries into the exponent.
+  const int32_t least = static_cast<int32_t>((maximum_bits + 0x1fffffu) >> 23) - f.top() + margin;
+  const int32_t e = least > f.least_exponent ? least : f.least_exponent;
+  return e < f.largest_exponent ? e : f.largest_exponent;
+}
+
 /// The code of each number, and the exponent, of a record with a number that is not finite.
 inline constexpr int32_t kFp8Nan = 0x7f, kFp8NanExponent = 0xff;
 
@@ -47,6 +55,10 @@ struct Fp8Encode {
   const void* x = nullptr;
   DType x_type = DType::kF32;  ///< f32, bf16 or, on the CPU, f16
   int64_t rows = 1, n = 0;
+  /// If not null, all records have the e that fp8_round takes from this maximum and margin, so that they hold
+  /// its numbers (fp8_round.h), and a number that is not finite has no effect on the others of its record.
+  const float* maximum = nullptr;
+  int32_t margin = 0;
 };
 
 /// Decodes y[rows, n].

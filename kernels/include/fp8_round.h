@@ -24,6 +24,8 @@ struct Fp8Maximum {
   int64_t rows = 1, n = 0;
   int64_t stride = 0;       ///< elements between rows
   bool accumulate = false;  ///< include the present value of *maximum
+  /// If not null, only rows below *end count; read when the kernel runs.
+  const int32_t* end = nullptr;
 };
 
 /// y[rows, n] = the numbers of fp8 nearest to x[rows, n]. y may be x if both are bf16 with equal strides.
@@ -36,14 +38,7 @@ struct Fp8Round {
   int64_t y_stride = 0, x_stride = 0;
   const float* maximum = nullptr;  ///< finite, not negative; read when the kernel runs
   int32_t margin = 0;              ///< 0 or more
+  const int32_t* end = nullptr;    ///< as in Fp8Maximum; the other rows of y keep their values
 };
-
-/// e + 127 for a maximum of these bits.
-constexpr int32_t fp8_exponent(const Fp8Format& f, uint32_t maximum_bits, int32_t margin) {
-  // A fraction above 1.75 carries into the exponent.
-  const int32_t least = static_cast<int32_t>((maximum_bits + 0x1fffffu) >> 23) - f.top() + margin;
-  const int32_t e = least > f.least_exponent ? least : f.least_exponent;
-  return e < f.largest_exponent ? e : f.largest_exponent;
-}
 
 }  // namespace hawser::kernels

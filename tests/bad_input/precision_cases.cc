@@ -35,14 +35,14 @@ std::vector<Case> precision_cases() {
           {"/fp8/margin", "17 is more than the maximum 16"}),
       bad(R"({"precision": "fp8", "device": "cuda"})",
           {"/precision", "\"fp8\" runs on the CPU only", "use \"bf16\""}),
-      bad(R"({"precision": "fp8", "mesh": {"tp": 2}})",
-          {"/precision", "2 tensor-parallel ranks", "/mesh/tp to 1"}),
-      bad(R"({"precision": "fp8", "mesh": {"cp": 2}})",
-          {"/precision", "2 context-parallel ranks", "/mesh/cp to 1"}),
-      bad(R"({"precision": "fp8", "model": {"bias": {"up": false, "down": false}, "moe": {"experts": 4, "top_k": 2, "width": 8}}})",
-          {"/precision", "does not support experts", "4", "use \"bf16\""}),
-      bad(R"({"precision": "fp8", "recompute": {"rows": 64}})",
-          {"/precision", "all rows", "64", "/recompute/rows to 0"}),
+      bad(R"({"precision": "fp8", "fp8": {"recipe": "current"}, "mesh": {"tp": 2}})",
+          {"/fp8/recipe", "2 tensor-parallel ranks", "use \"delayed\", or set /mesh/tp to 1"}),
+      bad(R"({"precision": "fp8", "fp8": {"recipe": "current"}, "mesh": {"cp": 2}})",
+          {"/fp8/recipe", "2 context-parallel ranks", "use \"delayed\", or set /mesh/cp to 1"}),
+      bad(R"({"precision": "fp8", "fp8": {"recipe": "current"}, "mesh": {"dp_shard": 2, "ep": 2}, "model": {"bias": {"up": false, "down": false}, "moe": {"experts": 4, "top_k": 2, "width": 8}}})",
+          {"/fp8/recipe", "2 expert-parallel ranks", "use \"delayed\", or set /mesh/ep to 1"}),
+      bad(R"({"precision": "fp8", "fp8": {"recipe": "current"}, "recompute": {"rows": 64}})",
+          {"/fp8/recipe", "all rows", "64", "/recompute/rows to 0"}),
   };
 }
 

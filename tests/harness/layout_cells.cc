@@ -98,7 +98,7 @@ constexpr ModelAxes kModelAxes[] = {
 void add_cells(const ModelAxes& axes, Layout layout, std::vector<Cell>* cells) {
   layout.tp = axes.tp, layout.cp = axes.cp, layout.cp_mode = axes.mode;
   layout.sequence_parallel = axes.sequence_parallel;
-  for (const char* precision : {"fp32", "bf16", "bf16_pure", "fp16"})
+  for (const char* precision : {"fp32", "bf16", "bf16_pure", "fp16", "fp8"})
     for (const bool like_gpt2 : {true, false}) {
       Cell cell;
       Problem& p = cell.problem;

@@ -98,9 +98,11 @@ OpCase decode_case(int64_t rows, int64_t n, DType type, DType y_type, bool spoil
 }
 
 /// A tensor in rows of a longer stride, whose maximum is that of a part, of itself, or a tiny number.
-OpCase round_case(int64_t rows, int64_t n, DType type, DType x_type, int32_t margin, bool spoilt) {
+OpCase round_case(int64_t rows, int64_t n, DType type, DType x_type, int32_t margin, bool spoilt,
+                  int32_t end = -1) {
   OpCase c = {"fp8_round",
-              named(rows, n, type, x_type, spoilt) + "_margin" + std::to_string(margin),
+              named(rows, n, type, x_type, spoilt) + "_margin" + std::to_string(margin) +
+                  (end < 0 ? "" : "_end" + std::to_string(end)),
               {},
               nullptr,
               nullptr};
@@ -111,16 +113,19 @@ OpCase round_case(int64_t rows, int64_t n, DType type, DType x_type, int32_t mar
   if (n % 3 == 0) most = 0;
   c.operands = {{"x", Role::kInput, x_type, x, 0},
                 {"maximum", Role::kInput, DType::kF32, {most}, 0},
-                output("y", DType::kBf16, (rows - 1) * y_stride + n, 0)};
+                end < 0 ? output("y", DType::kBf16, (rows - 1) * y_stride + n, 0)
+                        : in_out("y", DType::kBf16, (rows - 1) * y_stride + n, 5, 1.0, 0)};
+  if (end >= 0) c.operands.push_back(whole_numbers("end", {static_cast<double>(end)}));
   c.fast = [=](const FastCall& call) {
     kernels::Fp8Round r;
     r.y = call.as<uint16_t>(2), r.x = call.data[0], r.x_type = x_type, r.type = type;
     r.rows = rows, r.n = n, r.y_stride = y_stride, r.x_stride = x_stride;
     r.maximum = call.as<float>(1), r.margin = margin;
+    if (end >= 0) r.end = call.as<int32_t>(3);
     call.table.fp8_round(r, call.stream);
   };
   c.reference = [=](RealOperands& v) {
-    for (int64_t row = 0; row < rows; ++row)
+    for (int64_t row = 0; row < (end < 0 ? rows : end); ++row)
       for (int64_t i = 0; i < n; ++i)
         v[2][static_cast<size_t>(row * y_stride + i)] = kernels::fp8_rounded(
             kernels::fp8_format(type), v[0][static_cast<size_t>(row * x_stride + i)], v[1][0], margin);
@@ -128,10 +133,11 @@ OpCase round_case(int64_t rows, int64_t n, DType type, DType x_type, int32_t mar
   return c;
 }
 
-OpCase maximum_case(int64_t rows, int64_t n, DType x_type, bool accumulate, bool spoilt) {
+OpCase maximum_case(int64_t rows, int64_t n, DType x_type, bool accumulate, bool spoilt, int32_t end = -1) {
   OpCase c = {"fp8_maximum",
               std::to_string(rows) + "x" + std::to_string(n) + "_" + type_word(x_type) +
-                  (accumulate ? "_accumulate" : "") + (spoilt ? "_not_finite" : ""),
+                  (accumulate ? "_accumulate" : "") + (spoilt ? "_not_finite" : "") +
+                  (end < 0 ? "" : "_end" + std::to_string(end)),
               {},
               nullptr,
               nullptr};
@@ -139,18 +145,20 @@ OpCase maximum_case(int64_t rows, int64_t n, DType x_type, bool accumulate, bool
   c.operands = {{"x", Role::kInput, x_type, random_values((rows - 1) * stride + n, 7, 3.0, x_type), 0},
                 in_out("maximum", DType::kF32, 1, 3, 1.0, 0)};
   c.operands[1].value[0] = n % 2 == 0 ? 0x1p40 : 0x1p-40;
+  if (end >= 0) c.operands.push_back(whole_numbers("end", {static_cast<double>(end)}));
   std::vector<double>& x = c.operands[0].value;
   for (int64_t row = 0; row + 1 < rows; ++row)
     x[static_cast<size_t>(row * stride + n)] = rounded(6e4, x_type);
   for (size_t i = 1; spoilt && i < x.size(); i += 9)
     x[i] = i % 2 == 0 ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
   c.fast = [=](const FastCall& call) {
-    call.table.fp8_maximum({call.as<float>(1), call.data[0], x_type, rows, n, stride, accumulate},
+    call.table.fp8_maximum({call.as<float>(1), call.data[0], x_type, rows, n, stride, accumulate,
+                            end < 0 ? nullptr : call.as<int32_t>(2)},
                            call.stream);
   };
   c.reference = [=](RealOperands& v) {
     double most = accumulate ? v[1][0] : 0;
-    for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t row = 0; row < (end < 0 ? rows : end); ++row) {
       const auto from = v[0].begin() + row * stride;
       most = std::max(most, kernels::fp8_maximum_of({from, from + n}));
     }
@@ -177,6 +185,10 @@ void add_fp8_cases(std::vector<OpCase>& cases) {
             for (const bool accumulate : {false, true})
               cases.push_back(maximum_case(rows, n, other, accumulate, spoilt));
         }
+  for (const int32_t end : {0, 1, 33}) {
+    cases.push_back(maximum_case(40, 130, DType::kBf16, end == 1, false, end));
+    cases.push_back(round_case(40, 130, DType::kE4m3Block, DType::kBf16, 0, false, end));
+  }
   cases.push_back(maximum_case(300, 640, DType::kBf16, false, false));
   cases.push_back(round_case(300, 640, DType::kE5m2Block, DType::kBf16, 0, false));
 }

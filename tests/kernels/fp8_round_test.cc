@@ -117,6 +117,32 @@ TEST(Fp8Round, AgreesWithRecordsOfTheSameNumbers) {
     }
 }
 
+/// Numbers saturate, or are subnormal; some are not finite, and the last record is not full.
+TEST(Fp8Round, RecordsOfAGivenMaximumHoldTheRoundedNumbers) {
+  constexpr int64_t kNumbers = 300;
+  for (const DType type : kTypes)
+    for (const float maximum : {0.0f, 0x1p-126f, 1.0f, 3.0f, 0x1p127f})
+      for (const int32_t margin : {0, 5}) {
+        std::vector<float> x;
+        for (int i = 0; i < kNumbers; ++i)
+          x.push_back(std::ldexp(1.0f + static_cast<float>(i * 37 % 128) / 128, i % 250 - 126) *
+                      (i % 3 == 0 ? -1.0f : 1.0f));
+        for (size_t i = 5; i < 128; i += 31) x[i] = i % 2 == 0 ? INFINITY : NAN;
+        for (const KernelTable* table : testing::kernel_tables()) {
+          SerialStream stream(3, TaskOrder::kShuffled);
+          std::vector<uint8_t> records(static_cast<size_t>(dtype_bytes(type, kNumbers)));
+          table->fp8_encode({records.data(), type, x.data(), DType::kF32, 1, kNumbers, &maximum, margin},
+                            stream);
+          std::vector<float> got(x.size());
+          table->fp8_decode({got.data(), DType::kF32, records.data(), type, 1, kNumbers}, stream);
+          const std::vector<float> want = rounded(*table, type, maximum, margin, x);
+          for (size_t i = 0; i < x.size(); ++i)
+            ASSERT_TRUE(std::isnan(want[i]) ? std::isnan(got[i]) : got[i] == want[i])
+                << table->name << " " << x[i] << " with " << maximum << ": " << got[i] << ", not " << want[i];
+        }
+      }
+}
+
 /// Each number is once the only large one, so no lane, row or task is left out.
 TEST(Fp8Round, TheMaximumIsThatOfEveryNumber) {
   constexpr int64_t kRows = 70, kNumbers = 301;

@@ -187,12 +187,12 @@ TEST(Fp8Linear, MultipliesRoundedOperandsByTheirOwnMaxima) {
     }
 }
 
-/// Some operands have an earlier maximum, which may be too small; all note their own.
+/// Earlier maxima may be too small or too large; all operands note their own.
 TEST(Fp8Linear, FollowsEarlierMaximaAndNotesItsOwn) {
   for (const kernels::KernelTable* kernels : testing::kernel_tables()) {
     SCOPED_TRACE(kernels->name);
     Qkv qkv;
-    std::vector<float> maxima(qkv.table.all().size() * kFp8Roles), noted(maxima.size());
+    std::vector<float> maxima(qkv.table.all().size() * kFp8Roles, 1.0f), noted(maxima.size());
     const auto set = [&](size_t part, Fp8Role role, float maximum) {
       maxima[static_cast<size_t>(qkv.index(qkv.parts[part], role))] = maximum;
     };

@@ -100,7 +100,7 @@ TEST(ExpertParallel, AnyNumberOfRoundsGivesTheSameLossRoutingAndDenseGradients) 
 /// Rows that are sent are rounded to bf16. So are rows that stay on their rank, and all rows of a single
 /// rank.
 TEST(ExpertParallel, NarrowActivationsGiveTheSameBitsForEveryDegree) {
-  for (const char* precision : {"bf16", "bf16_pure"})
+  for (const char* precision : {"bf16", "bf16_pure", "fp8"})
     for (Problem problem : rotated(problems(), 2)) {
       problem.precision = precision;
       const StepRecord one = dense_part(run_layout(problem, over(4, 1), 1).front());
@@ -113,7 +113,7 @@ TEST(ExpertParallel, NarrowActivationsGiveTheSameBitsForEveryDegree) {
 
 TEST(ExpertParallel, EveryStageGivesTheBitsOfDdp) {
   for (const Problem& base : rotated(problems(), 2))
-    for (const char* precision : {"fp32", "bf16", "bf16_pure", "fp16"})
+    for (const char* precision : {"fp32", "bf16", "bf16_pure", "fp16", "fp8"})
       for (const int64_t stage : {1, 2, 3}) {
         Problem problem = base;
         problem.precision = precision;

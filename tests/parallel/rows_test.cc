@@ -34,10 +34,11 @@ void expect_bits(const Problem& problem, const Layout& layout, const std::vector
 
 TEST(Rows, ChangeNoBit) {
   const std::vector<const char*> all(std::begin(kSections), std::end(kSections));
-  for (const char* precision : {"fp32", "bf16", "bf16_pure", "fp16"})
+  for (const char* precision : {"fp32", "bf16", "bf16_pure", "fp16", "fp8"})
     for (const bool like_gpt2 : {true, false}) {
       Problem problem;
       problem.optimizer = "sgd";
+      problem.fp8 = R"({"history": 1, "margin": 12})";
       problem.precision = precision, problem.like_gpt2 = like_gpt2, problem.documents = !like_gpt2;
       problem.layers = 3;
       problem.micro_batch = 84;  // 1,008 tokens: several blocks of a sum

@@ -26,7 +26,7 @@ struct RoutedRows {
 struct ExpertsSaved {
   void* h = nullptr;  ///< per row of an expert, F (gated: 2F) elements before the activation
   // The following arrays are used only if ranks divide the experts:
-  void* x = nullptr;           ///< received rows, [places, C]
+  void* x = nullptr;           ///< received rows, [places, C], as Experts::saved_input keeps them
   float* weights = nullptr;    ///< gate weights of the received rows
   void* own = nullptr;         ///< local rows, [rows, C], if some may have to be sent again
   int32_t* ends = nullptr;     ///< [ranks, E] end of each expert's rows among the rows of a rank

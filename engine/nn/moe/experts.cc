@@ -13,10 +13,12 @@ Experts::Experts(const ParameterTable& table, const ModelConfig& model, int64_t 
       width_(model.width),
       features_(model.moe.width),
       out_(gated_ ? 2 * features_ : features_) {
-  const auto place = [&](const char* part) {
-    return table.place(fmt::format("blocks.{}.moe.experts.{}.weight", layer, part));
+  const auto stack = [&](const char* part) {
+    const std::string name = fmt::format("blocks.{}.moe.experts.{}.weight", layer, part);
+    return Stack{table.place(name), &table.at(name) - table.all().data()};
   };
-  gate_ = place("gate"), up_ = place("up"), down_ = place("down");
+  if (gated_) gate_ = stack("gate");
+  up_ = stack("up"), down_ = stack("down");
 }
 
 void* Experts::take_dh(const Context& ctx, Region& region, int64_t places) const {
@@ -59,6 +61,14 @@ void Experts::run(const Context& ctx, kernels::GroupedMatmul m, const ExpertRows
   ctx.kernels->grouped_matmul(m, *ctx.stream);
 }
 
+/// Multiplies by the weights of a stack.
+void Experts::multiply(const Context& ctx, kernels::GroupedMatmul m, const ExpertRows& rows,
+                       const Stack& stack, bool notes) const {
+  const RegionScope scope(*ctx.workspace);
+  m.b = factor(ctx, stack, notes);
+  run(ctx, m, rows);
+}
+
 /// Computes a gradient of weights in place, or computes it separately and adds it.
 void Experts::sum(const Context& ctx, kernels::GroupedMatmul m, const ExpertRows& rows, Place place,
                   bool adds) const {
@@ -76,37 +86,42 @@ void Experts::sum(const Context& ctx, kernels::GroupedMatmul m, const ExpertRows
 void Experts::forward(const Context& ctx, void* h, const ExpertRows& rows, float* y, const void* x) const {
   RegionScope scope(*ctx.workspace);
   kernels::GroupedMatmul m = product(ctx, rows);
-  m.a = x, m.lda = width_;
-  m.n = features_, m.k = width_;
   m.b_transposed = true;
-  m.c_type = ctx.type, m.ldc = out_;
-  if (gated_) {
-    m.c = h, m.b = ctx.weight(gate_);
-    run(ctx, m, rows);
+  {
+    const RegionScope of_input(*ctx.workspace);
+    m.a = input(ctx, rows, x, width_, first(), true), m.lda = width_;
+    m.n = features_, m.k = width_;
+    m.c_type = ctx.type, m.ldc = out_;
+    if (gated_) {
+      m.c = h;
+      multiply(ctx, m, rows, gate_, true);
+    }
+    m.c = advance(h, out_ - features_, ctx.type);
+    multiply(ctx, m, rows, up_, true);
   }
-  m.c = advance(h, out_ - features_, ctx.type), m.b = ctx.weight(up_);
-  run(ctx, m, rows);
   if (y == nullptr) return;
 
   kernels::ExpertActivationForward f{activation(ctx, h, rows)};
   f.y = take_activation(ctx, *ctx.workspace, rows.room);
   ctx.kernels->expert_activation_forward(f, *ctx.stream);
 
-  m.a = f.y, m.lda = features_;
-  m.b = ctx.weight(down_);
+  m.a = input(ctx, rows, f.y, features_, down_, true), m.lda = features_;
   m.n = width_, m.k = features_;
   m.c = y, m.c_type = DType::kF32, m.ldc = width_;
-  run(ctx, m, rows);
+  multiply(ctx, m, rows, down_, true);
 }
 
 void Experts::backward_input(const Context& ctx, const void* h, const ExpertRows& rows, void* dh, void* a,
                              float* dweights, float* dx, const void* dy, DType dy_type) const {
   kernels::GroupedMatmul m = product(ctx, rows);
-  m.a = dy, m.a_type = dy_type, m.lda = width_;
-  m.b = ctx.weight(down_);
-  m.n = features_, m.k = width_;
-  m.c = a, m.c_type = ctx.type, m.ldc = features_;
-  run(ctx, m, rows);
+  {
+    const RegionScope scope(*ctx.workspace);
+    m.a = down_gradient(ctx, rows, dy, &dy_type, true);
+    m.a_type = dy_type, m.lda = width_;
+    m.n = features_, m.k = width_;
+    m.c = a, m.c_type = ctx.type, m.ldc = features_;
+    multiply(ctx, m, rows, down_, false);
+  }
 
   kernels::ExpertActivationBackward b{activation(ctx, h, rows)};
   b.dh = dh;
@@ -115,37 +130,44 @@ void Experts::backward_input(const Context& ctx, const void* h, const ExpertRows
   b.dy = a;
   ctx.kernels->expert_activation_backward(b, *ctx.stream);
 
+  const RegionScope scope(*ctx.workspace);
+  const void* const gradient = up_gradient(ctx, rows, dh, true);
   m.a_type = ctx.type, m.lda = out_;
   m.n = width_, m.k = features_;
   m.c = dx, m.c_type = DType::kF32, m.ldc = width_;
   if (gated_) {
-    m.a = dh, m.b = ctx.weight(gate_);
-    run(ctx, m, rows);
+    m.a = gradient;
+    multiply(ctx, m, rows, gate_, false);
     m.accumulate = true;
   }
-  m.a = advance(dh, out_ - features_, ctx.type), m.b = ctx.weight(up_);
-  run(ctx, m, rows);
+  m.a = advance(gradient, out_ - features_, ctx.type);
+  multiply(ctx, m, rows, up_, false);
 }
 
 void Experts::backward_down_weight(const Context& ctx, const ExpertRows& rows, const void* a, const void* dy,
                                    DType dy_type, bool adds) const {
+  if (ctx.gradient(down_.place) == nullptr) return;
+  const RegionScope scope(*ctx.workspace);
   kernels::GroupedMatmul m = product(ctx, rows);
-  m.a = dy, m.a_type = dy_type, m.lda = width_;
-  m.b = a, m.ldb = features_;
+  m.a = down_gradient(ctx, rows, dy, &dy_type, false), m.a_type = dy_type, m.lda = width_;
+  m.b = input(ctx, rows, a, features_, down_, false), m.ldb = features_;
   m.k = width_, m.n = features_;
-  sum(ctx, m, rows, down_, adds);
+  sum(ctx, m, rows, down_.place, adds);
 }
 
 void Experts::backward_up_weight(const Context& ctx, const ExpertRows& rows, const void* dh, const void* x,
                                  bool adds) const {
+  if (ctx.gradient(up_.place) == nullptr && ctx.gradient(gate_.place) == nullptr) return;
+  const RegionScope scope(*ctx.workspace);
   kernels::GroupedMatmul m = product(ctx, rows);
-  m.b = x, m.ldb = width_;
+  m.b = input(ctx, rows, x, width_, first(), false), m.ldb = width_;
   m.lda = out_;
   m.k = features_, m.n = width_;
-  m.a = dh;
-  if (gated_) sum(ctx, m, rows, gate_, adds);
-  m.a = advance(dh, out_ - features_, ctx.type);
-  sum(ctx, m, rows, up_, adds);
+  m.a = up_gradient(ctx, rows, dh, false);
+  const void* const of_up = advance(m.a, out_ - features_, ctx.type);
+  if (gated_) sum(ctx, m, rows, gate_.place, adds);
+  m.a = of_up;
+  sum(ctx, m, rows, up_.place, adds);
 }
 
 }  // namespace hawser::nn

@@ -1,10 +1,17 @@
 // Experts: many MLPs, each over its own rows, as one product per projection. The gate weight of a choice
 // multiplies the activation before `down`, which is linear, so the weight's gradient needs no further saved
 // activation.
+//
+// Under precision fp8 (experts_fp8.cc), each projection of a layer has one operand for each role, with one
+// scale and one history for all experts. So rows are rounded without knowing which expert has them, an expert
+// that no row chose for some steps has the scale of the others, and ranks gather as few maxima as for a dense
+// layer. The loss of precision is small, because normal numbers of E4M3 span 14 powers of two, and those of
+// E5M2 span 29.
 #pragma once
 
 #include <cstdint>
 
+#include "engine/nn/compressed_saved.h"
 #include "engine/nn/context.h"
 #include "engine/nn/model_config.h"
 
@@ -27,6 +34,10 @@ class Experts {
   int64_t width() const { return width_; }
   int64_t features() const { return features_; }
   int64_t out() const { return out_; }  ///< elements of h for each row
+  /// Returns rows of x that are saved for the gradients of the up projections.
+  SavedRows saved_input(const Context& ctx, int64_t rows) const {
+    return SavedRows::of_operand(ctx, rows, width_, first().operand(Fp8Role::kInput));
+  }
 
   /// Computes y[rows, C] (f32) from x[rows, C], activation type, and fills h: F (gated: 2F) elements of each
   /// row before the activation, in the activation type. If y is null, it computes only h.
@@ -45,16 +56,31 @@ class Experts {
                           bool adds = false) const;
 
  private:
+  /// The weights of one projection of all experts.
+  struct Stack {
+    Place place;
+    int64_t parameter = 0;  // its number in the table
+    int64_t operand(Fp8Role role) const { return fp8_operand(parameter, role); }
+  };
+  const Stack& first() const { return gated_ ? gate_ : up_; }
   kernels::ExpertActivation activation(const Context& ctx, const void* h, const ExpertRows& rows) const;
   kernels::GroupedMatmul product(const Context& ctx, const ExpertRows& rows) const;
   void run(const Context& ctx, kernels::GroupedMatmul m, const ExpertRows& rows) const;
+  void multiply(const Context& ctx, kernels::GroupedMatmul m, const ExpertRows& rows, const Stack& stack,
+                bool notes) const;
+  const void* factor(const Context& ctx, const Stack& stack, bool notes) const;
+  const void* input(const Context& ctx, const ExpertRows& rows, const void* x, int64_t n, const Stack& stack,
+                    bool notes) const;
+  const void* down_gradient(const Context& ctx, const ExpertRows& rows, const void* dy, DType* type,
+                            bool notes) const;
+  const void* up_gradient(const Context& ctx, const ExpertRows& rows, const void* dh, bool notes) const;
   void sum(const Context& ctx, kernels::GroupedMatmul m, const ExpertRows& rows, Place place,
            bool adds) const;
 
   bool gated_;
   kernels::Activation kind_;
   int64_t experts_, width_, features_, out_;  // C, F, F or 2F
-  Place gate_, up_, down_;
+  Stack gate_, up_, down_;
 };
 
 }  // namespace hawser::nn

@@ -1,4 +1,4 @@
-"""A GPT-2 of two layers in NumPy that rounds to narrow numbers where the engine does, for tests of precisions.
+"""A GPT-2 of two layers, dense or with experts, in NumPy that rounds to narrow numbers where the engine does, for tests of precisions.
 
 `rounding` has two methods: narrow(x) rounds to the type of stored numbers, and operand(key, x) returns what a product of
 a block reads for x. The key is (name of the weight, role); the role is "x", "w" or "dy". Sums are in float64.
@@ -10,6 +10,9 @@ VOCAB, CONTEXT, WIDTH, HEADS, HIDDEN, LAYERS = 41, 10, 24, 3, 56, 2
 MODEL = {"vocab_size": VOCAB, "context": CONTEXT, "layers": LAYERS, "width": WIDTH, "heads": HEADS,
          "mlp": "gelu_tanh", "mlp_width": HIDDEN, "tied_head": False,
          "dropout": {"embedding": 0.0, "attention": 0.0, "residual": 0.0}}  # fmt: skip
+EXPERTS, TOP_K = 4, 2
+SPARSE_MODEL = {**MODEL, "bias": {"up": False, "down": False},
+                "moe": {"experts": EXPERTS, "top_k": TOP_K, "width": 32, "layers": [1]}}  # fmt: skip
 
 
 def draw_weights(engine, random):
@@ -64,12 +67,14 @@ class Linear:
         self.rounding, self.names = rounding, names
         self.x = rounding.operand((names[0], "x"), x)
         self.w = {n: rounding.operand((n, "w"), rounding.narrow(p[f"{n}.weight"])) for n in names}
-        self.y = [self.x @ self.w[n].T + p[f"{n}.bias"] for n in names]
+        self.biased = [n for n in names if f"{n}.bias" in p]
+        self.y = [self.x @ self.w[n].T + p.get(f"{n}.bias", 0) for n in names]
 
     def backward(self, dy, grads):
         dx = 0
         for name, d in zip(self.names, dy, strict=True):
-            grads[f"{name}.bias"] = d.sum((0, 1))
+            if name in self.biased:
+                grads[f"{name}.bias"] = d.sum((0, 1))
             d = self.rounding.operand((name, "dy"), d)
             grads[f"{name}.weight"] = numpy.einsum("bti,btj->ij", d, self.x)
             dx = dx + d @ self.w[name]
@@ -112,13 +117,49 @@ class Mlp:
         return self.up.backward([narrow(da * gelu(self.h)[1])], grads)
 
 
+class Mixture:
+    """Experts that each token chooses by a softmax over logits in float32. All experts compute all tokens, and what
+    those compute that a token did not choose is zero. A projection of all experts is one operand."""
+
+    def __init__(self, rounding, p, name, x):
+        self.rounding, self.x, self.names = rounding, x, (f"{name}.experts.up", f"{name}.experts.down")
+        up, down = self.names
+        self.router, self.router_name = p[f"{name}.router.weight"], f"{name}.router.weight"
+        logits = x @ self.router.T
+        chosen = logits >= numpy.sort(logits)[..., -TOP_K, None]
+        e = numpy.where(chosen, numpy.exp(logits - logits.max(-1, keepdims=True)), 0)
+        self.weight = e / e.sum(-1, keepdims=True)
+        narrow = rounding.narrow
+        self.w = [rounding.operand((n, "w"), narrow(p[f"{n}.weight"])) for n in self.names]
+        self.in_up = rounding.operand((up, "x"), x)
+        self.h = narrow(numpy.einsum("btc,efc->btef", self.in_up, self.w[0]))
+        a = narrow(self.weight[..., None] * gelu(self.h)[0])
+        self.in_down = rounding.operand((down, "x"), a)
+        self.y = narrow(numpy.einsum("btef,ecf->btec", self.in_down, self.w[1])).sum(2)
+
+    def backward(self, dy, grads):
+        rounding, narrow, (up, down) = self.rounding, self.rounding.narrow, self.names
+        dy = rounding.operand((down, "dy"), dy)
+        grads[f"{down}.weight"] = numpy.einsum("btc,btef->ecf", dy, self.in_down)
+        da = narrow(numpy.einsum("btc,ecf->btef", dy, self.w[1])) * (self.weight > 0)[..., None]
+        value, slope = gelu(self.h)
+        dh = rounding.operand((up, "dy"), narrow(da * self.weight[..., None] * slope))
+        grads[f"{up}.weight"] = numpy.einsum("btef,btc->efc", dh, self.in_up)
+        dweight = (da * value).sum(-1)
+        dlogits = self.weight * (dweight - (self.weight * dweight).sum(-1, keepdims=True))
+        grads[self.router_name] = numpy.einsum("bte,btc->ec", dlogits, self.x)
+        return narrow(numpy.einsum("btef,efc->btec", dh, self.w[0])).sum(2) + dlogits @ self.router
+
+
 def loss_and_gradients(rounding, p, tokens, targets, count, scale=1.0):
     """Returns the sum of losses of a micro-batch divided by `count`, and gradients, which are multiples of `scale`."""
     narrow = rounding.narrow
     x = p["embedding.tokens.weight"][tokens] + p["embedding.positions.weight"][numpy.arange(CONTEXT)]
     parts = []
     for layer in range(LAYERS):
-        for norm_name, branch, name in (("attention_norm", Attention, "attention"), ("mlp_norm", Mlp, "mlp")):
+        sparse = f"blocks.{layer}.moe.router.weight" in p
+        second = (Mixture, "moe") if sparse else (Mlp, "mlp")
+        for norm_name, branch, name in (("attention_norm", Attention, "attention"), ("mlp_norm", *second)):
             at = f"blocks.{layer}.{norm_name}"
             y, normal, rstd = norm(x, p[f"{at}.weight"], p[f"{at}.bias"])
             module = branch(rounding, p, f"blocks.{layer}.{name}", narrow(y))

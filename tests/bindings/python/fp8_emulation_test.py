@@ -11,7 +11,7 @@ scale matters.
 
 import numpy
 import pytest
-from emulated_gpt import CONTEXT, MODEL, VOCAB, draw_weights, loss_and_gradients
+from emulated_gpt import CONTEXT, MODEL, SPARSE_MODEL, VOCAB, draw_weights, loss_and_gradients
 
 import hawser
 
@@ -49,8 +49,9 @@ class Scales:
         form = E5M2 if key[1] == "dy" else E4M3
         own = numpy.abs(x).max()
         self.now[key] = max(self.now.get(key, 0.0), own)
-        past = max((step[key] for step in self.past if key in step), default=0.0)
-        return rounded(x, form, past if self.recipe == "delayed" and past > 0 else own, self.margin)
+        first = 64.0 if key[1] == "x" else 1.0
+        past = max((step[key] for step in self.past if key in step), default=0.0) or first
+        return rounded(x, form, past if self.recipe == "delayed" else own, self.margin)
 
     def end(self, committed):
         if committed:
@@ -68,14 +69,15 @@ def emulate(p, scales, tokens, targets):
     return loss, grads
 
 
-def config(recipe, margin):
+def config(recipe, margin, model):
     fp8 = {"recipe": recipe, "margin": margin}
     if recipe == "delayed":
         fp8["history"] = HISTORY
     return {
         "precision": "fp8",
         "fp8": fp8,
-        "model": MODEL,
+        "model": model,
+        **({"moe": {"aux_loss": 0, "z_loss": 0}} if "moe" in model else {}),
         "batch": {"micro_batch": MICRO, "grad_accum_steps": ROWS // MICRO, "sequence": CONTEXT},
         "optimizer": {"learning_rate": RATE},
         "schedule": {"kind": "constant", "warmup_steps": 0},
@@ -87,10 +89,11 @@ def distance(a, b):
     return numpy.sqrt(sum(((a[n] - b[n]) ** 2).sum() for n in b) / sum((g**2).sum() for g in b.values()))
 
 
+@pytest.mark.parametrize("model", [MODEL, SPARSE_MODEL], ids=["dense", "experts"])
 @pytest.mark.parametrize(("recipe", "margin"), [("current", 0), ("current", 11), ("delayed", 0), ("delayed", 11)])
-def test_twenty_steps_are_those_of_the_emulation(recipe, margin):
+def test_twenty_steps_are_those_of_the_emulation(recipe, margin, model):
     random = numpy.random.default_rng(11)
-    engine = hawser.Engine(config(recipe, margin))
+    engine = hawser.Engine(config(recipe, margin, model))
     draw_weights(engine, random)
     scales, differences = Scales(recipe, margin), []
     for step in range(STEPS):
