@@ -344,26 +344,30 @@ extern "C" {
     #[doc = " The plan of a config for devices that this machine need not have, with a prediction of how long a step"]
     #[doc = " takes there. `cluster`: the text of a cluster file (engine/cluster/README.md), or the name of one in the"]
     #[doc = " library: \"a100-80\", \"h100-80\", \"h200-141\". A config that names no /device gets the cluster's. `tokens`: the"]
-    #[doc = " tokens of a whole run, for which the report also predicts the days; 0: no prediction of a run. No device is"]
+    #[doc = " tokens of a whole run, for which the report also predicts the days; 0: no prediction of a run. `imbalance`:"]
+    #[doc = " where ranks divide experts (/mesh/ep), the rows that go to the experts of the busiest rank, over the mean of"]
+    #[doc = " all ranks; 1: balanced. The report is then that of the busiest rank, for which the others wait. No device is"]
     #[doc = " opened, and the result is the same on every machine."]
     #[doc = ""]
     #[doc = " Instead of instructions and slots, the report has \"foretold\": {\"cluster\",\"seconds\",\"tokens_per_second\","]
     #[doc = " \"mfu\",\"bubble_share\",\"mean_seconds\": {\"computing\",\"exposed\": {group: seconds},\"copies\",\"bubble\"},\"stages\":"]
     #[doc = " [{\"stage\",\"device_bytes\",\"free_bytes\",\"memory\",\"seconds\"}],\"sent\": [{\"group\",\"operation\",\"hop\",\"bytes\":"]
-    #[doc = " {level: bytes}}],\"run\": {\"tokens\",\"steps\",\"days\",\"device_hours\"},\"not_hawser\",\"not_modelled\": [...],"]
+    #[doc = " {level: bytes}}],\"run\": {\"tokens\",\"steps\",\"days\",\"device_hours\"},\"imbalance\",\"not_hawser\",\"not_modelled\": [...],"]
     #[doc = " \"bounds\"}. Each row of \"work\" also has the \"seconds\" of its kernels, without launches, and what they are"]
     #[doc = " \"bound_by\": \"arithmetic\" or \"memory\". `not_hawser` is the name of the trainer that the cluster's `stack`"]
     #[doc = " describes. `exposed` has the seconds in which a stage waits for data that is on its way; the seconds of a"]
     #[doc = " stage add up to those of the step. `sent` lists what one rank of the first stage sends. The workspaces of a"]
     #[doc = " GPU's libraries are upper bounds; bytes are exact only for devices of this machine."]
     #[doc = ""]
-    #[doc = " Errors: HWS_INVALID_ARGUMENT for `tokens` below 0, and for a cluster with fields that are missing, unknown"]
-    #[doc = " or out of range: the message names all of them, and {\"problems\": [{\"pointer\",\"message\",\"fix\"}]} are the"]
-    #[doc = " details; HWS_NOT_FOUND for an unknown name; those of hws_plan_create."]
+    #[doc = " Errors: HWS_INVALID_ARGUMENT for `tokens` below 0, for an `imbalance` below 1 or, if the model has no"]
+    #[doc = " experts, above 1, and for a cluster with fields that are missing, unknown or out of range: the message names"]
+    #[doc = " all of them, and {\"problems\": [{\"pointer\",\"message\",\"fix\"}]} are the details; HWS_NOT_FOUND for an unknown"]
+    #[doc = " name; those of hws_plan_create."]
     pub fn hws_plan_create_on(
         config: *const hws_config,
         cluster: *const ::core::ffi::c_char,
         tokens: f64,
+        imbalance: f64,
         out: *mut *mut hws_plan,
     ) -> hws_status;
 }
@@ -372,7 +376,7 @@ extern "C" {
     #[doc = " varies the degrees of /mesh, /pipeline/schedule and chunks, /batch/micro_batch, /zero/stage and"]
     #[doc = " /recompute/policy, except for fields that the config sets. `cluster`: as for hws_plan_create_on. `ranks`:"]
     #[doc = " the number of devices; 0: those of the cluster, or else of the config's mesh. `top`: the number of layouts,"]
-    #[doc = " 1 to 1000."]
+    #[doc = " 1 to 1000. `imbalance`: as for hws_plan_create_on."]
     #[doc = ""]
     #[doc = " The report is {\"cluster\",\"ranks\",\"global_batch\",\"layouts\": [{\"fields\": a config with the fields to set,"]
     #[doc = " \"seconds\",\"tokens_per_second\",\"mfu\",\"bubble_share\",\"exposed_seconds\": {group: seconds},\"fullest_stage\":"]
@@ -390,6 +394,7 @@ extern "C" {
         cluster: *const ::core::ffi::c_char,
         ranks: i64,
         top: i32,
+        imbalance: f64,
         out: *mut *mut hws_plan,
     ) -> hws_status;
 }
