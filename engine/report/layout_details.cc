@@ -90,22 +90,28 @@ bool LayoutDetails::has(const LayoutChoice& c, const Detail& detail) {
   });
 }
 
-bool LayoutDetails::may_help(const Detail& detail, const LayoutChoice& c, const LayoutLoads& loads) const {
-  if (has(c, detail)) return true;
-  const bool waits = loads.exposed > kLeastExposed;
+/// False if the detail has no effect on the layout.
+bool LayoutDetails::matters(const Detail& detail, const LayoutChoice& c) {
   switch (detail.matters) {
     case Matters::kReduce:
-      return c.zero_stage >= 2 && (waits || !loads.fits);
+      return c.zero_stage >= 2;
     case Matters::kGather:
-      return c.zero_stage == 3 && (waits || !loads.fits);
+      return c.zero_stage == 3;
     case Matters::kArrays:
       return c.recompute == kSelective;
     case Matters::kSegments:
-      return c.recompute == kFull && !loads.fits;
+      return c.recompute == kFull;
     case Matters::kOffload:
-      return !loads.fits;
+      return true;
   }
   return false;
+}
+
+bool LayoutDetails::may_help(const Detail& detail, const LayoutChoice& c, const LayoutLoads& loads) const {
+  if (has(c, detail)) return true;
+  if (!matters(detail, c)) return false;
+  const bool waits = detail.matters == Matters::kReduce || detail.matters == Matters::kGather;
+  return !loads.fits || detail.matters == Matters::kArrays || (waits && loads.exposed > kLeastExposed);
 }
 
 /// Gives the detail another value.
@@ -158,6 +164,7 @@ void LayoutDetails::add_moves(const LayoutChoice& c, const LayoutLoads& loads,
 std::vector<LayoutChoice> LayoutDetails::product(const LayoutChoice& c) const {
   std::vector<LayoutChoice> all = {c};
   for (const Detail& detail : details_) {
+    if (!matters(detail, c)) continue;
     const size_t count = all.size();
     for (const Value& value : detail.values)
       for (size_t i = 0; i < count; ++i) all.push_back(with(all[i], detail, value));

@@ -30,7 +30,7 @@ class LayoutDetails {
   /// Returns the layouts that differ from `c` in one detail. Details that cannot make it faster are left out; if it
   /// does not fit, those that cannot make it smaller. Rules may refuse some of the layouts.
   std::vector<LayoutChoice> neighbours(const LayoutChoice& c, const LayoutLoads& loads) const;
-  /// Returns all layouts that differ from `c` in details other than layers, whether or not these matter.
+  /// Returns all layouts that differ from `c` in details other than layers.
   std::vector<LayoutChoice> product(const LayoutChoice& c) const;
   /// Returns the layout with the parts of its state and activations offloaded that `offload` names, as far as they
   /// can be.
@@ -50,6 +50,7 @@ class LayoutDetails {
 
   void add(Matters matters, std::vector<Value> values);
   void add_offload(const char* pointer, bool host, bool disk);
+  static bool matters(const Detail& detail, const LayoutChoice& c);
   bool may_help(const Detail& detail, const LayoutChoice& c, const LayoutLoads& loads) const;
   static bool has(const LayoutChoice& c, const Detail& detail);
   static LayoutChoice with(LayoutChoice c, const Detail& detail, const Value& value);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "engine/parallel/pipeline/schedule.h"
 
@@ -24,6 +25,14 @@ std::string detail_of(const LayoutChoice& c, const std::string& pointer) {
   for (const config::Setting& s : c.details)
     if (s.pointer == pointer) return s.value;
   return "default";
+}
+
+/// The layers of all chunks are a long text.
+void keep_fastest(std::vector<OtherValue>* others) {
+  const auto slower = [](const OtherValue& a, const OtherValue& b) {
+    return std::pair(a.outcome, a.seconds) < std::pair(b.outcome, b.seconds);
+  };
+  *others = {*std::min_element(others->begin(), others->end(), slower)};
 }
 
 /// Returns the only detail in which two layouts differ, if there is one and all else is equal.
@@ -88,11 +97,15 @@ std::vector<FieldReason> LayoutReasons::of_details(const LayoutChoice& best) con
     reason.others.back().value = detail_of(choice, *pointer);
   }
   std::vector<FieldReason> all;
-  for (auto& [pointer, reason] : by_field) all.push_back(std::move(reason));
+  for (auto& [pointer, reason] : by_field) {
+    if (pointer == "/pipeline/layers" && reason.others.size() > 1) keep_fastest(&reason.others);
+    all.push_back(std::move(reason));
+  }
   return all;
 }
 
-std::vector<FieldReason> LayoutReasons::of(const LayoutChoice& best, const cluster::Cluster& cluster) const {
+std::vector<FieldReason> LayoutReasons::of(const LayoutChoice& best, double seconds,
+                                           const cluster::Cluster& cluster) const {
   std::vector<FieldReason> all;
   for (size_t f = 0; f < kFields.size(); ++f) {
     const Field& field = kFields[f];
@@ -103,8 +116,10 @@ std::vector<FieldReason> LayoutReasons::of(const LayoutChoice& best, const clust
       const auto& [value, known] = *it;
       OtherValue other;
       other.value = value_text(field.pointer, value);
-      // A bound below the prediction is of a layout that may be faster than the predicted one.
-      const bool bounded = known.bound > 0 && (known.predicted == 0 || known.bound < known.predicted);
+      // A bound below the prediction is of a layout that may be faster than the predicted one. It says nothing if it
+      // is below the seconds of the best.
+      const bool bounded = known.bound > 0 &&
+                           (known.predicted == 0 || (known.bound < known.predicted && known.bound > seconds));
       other.seconds = bounded ? known.bound : known.predicted;
       if (bounded) other.outcome = OtherValue::Outcome::kAtLeast;
       if (other.seconds == 0) {

@@ -34,7 +34,9 @@ class LayoutReasons {
   void add_too_large(const LayoutChoice& c, const std::string& why);
 
   /// Returns the reasons of the layout by field: for a degree, the values next to its own; for other fields, all.
-  std::vector<FieldReason> of(const LayoutChoice& best, const cluster::Cluster& cluster) const;
+  /// `seconds`: that it takes.
+  std::vector<FieldReason> of(const LayoutChoice& best, double seconds,
+                              const cluster::Cluster& cluster) const;
 
  private:
   /// What is known of the layouts with one value of a field.

@@ -72,7 +72,9 @@ class Search {
     if (result_.layouts.empty()) try_smallest(&left);
     if (options_.varies) vary();
     for (const Candidate& c : left) leave(c);
-    if (!result_.layouts.empty()) result_.reasons = reasons_.of(result_.layouts.front().choice, cluster_);
+    if (!result_.layouts.empty())
+      result_.reasons =
+          reasons_.of(result_.layouts.front().choice, result_.layouts.front().seconds, cluster_);
     return std::move(result_);
   }
 
@@ -254,7 +256,7 @@ class Search {
   /// Varies the details of the fastest layouts, of layouts that would be faster if they fitted, and of those that
   /// would be if parts of them were offloaded.
   void vary() {
-    most_ = result_.forecasts + options_.most / 2, most_passes_ = passes_ + kMostPasses / 4;
+    most_ = result_.forecasts + options_.most / 3, most_passes_ = passes_ + kMostPasses / 8;
     std::vector<FoundLayout> seeds = result_.layouts;
     if (std::ssize(seeds) > kSeeds) seeds.resize(kSeeds);
     for (const FoundLayout& layout : too_large_)

@@ -107,7 +107,15 @@ std::string others_text(const SearchResult& result) {
   return text;
 }
 
-/// "/mesh/tp 8: 4 takes 12.3 % more; 16 takes at least 31.0 % more (leaves the node); 2 does not fit (activations)"
+std::string cost_text(const OtherValue& other, double best) {
+  using enum OtherValue::Outcome;
+  if (other.outcome == kDoesNotFit) return "does not fit";
+  if (other.outcome == kAtLeast && other.seconds < best) return "was not simulated";
+  return fmt::format("{}{:+.1f} %", other.outcome == kAtLeast ? "at least " : "",
+                     100 * (other.seconds / best - 1));
+}
+
+/// "/mesh/tp 8: 4 does not fit (activations); 16 at least +31.0 % (leaves the node)"
 std::string reasons_text(const SearchResult& result) {
   if (result.reasons.empty()) return "";
   std::string text =
@@ -117,12 +125,7 @@ std::string reasons_text(const SearchResult& result) {
     text += fmt::format("  {} {}:", reason.field, reason.value);
     for (size_t i = 0; i < reason.others.size(); ++i) {
       const OtherValue& other = reason.others[i];
-      const bool fits = other.outcome != OtherValue::Outcome::kDoesNotFit;
-      text += fmt::format(
-          "{} {} {}", i > 0 ? ";" : "", other.value,
-          fits ? fmt::format("{}{:+.1f} %", other.outcome == OtherValue::Outcome::kAtLeast ? "at least " : "",
-                             100 * (other.seconds / best - 1))
-               : "does not fit");
+      text += fmt::format("{} {} {}", i > 0 ? ";" : "", other.value, cost_text(other, best));
       if (!other.note.empty()) text += fmt::format(" ({})", other.note);
     }
     text += "\n";

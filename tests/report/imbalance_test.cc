@@ -31,7 +31,7 @@ Json mixture() {
             {"bias", {{"gate", false}, {"up", false}, {"down", false}}},
             {"moe", {{"experts", kExperts}, {"top_k", 1}, {"width", kFeatures}}}}},
           {"batch", {{"global_batch", 8}, {"micro_batch", 2}, {"sequence", 16}}},
-          {"mesh", {{"dp_replicate", 2}, {"ep", 2}}},
+          {"mesh", {{"dp_shard", 2}, {"ep", 2}}},
           {"train", {{"steps", 1}}}};
 }
 
@@ -129,7 +129,7 @@ TEST(Imbalance, SearchPredictsWithIt) {
   const auto tree = config::ConfigTree::from_json(config.dump());
   const cluster::Cluster on = plain_cluster();
   const auto best = [&](double imbalance) {
-    return train::search_layouts(tree, on, {.ranks = 2, .top = 1000, .most = 100000, .imbalance = imbalance});
+    return train::search_layouts(tree, on, {.ranks = 2, .top = 1000, .imbalance = imbalance, .most = 100000});
   };
   const train::SearchResult found = best(1.5);
   ASSERT_FALSE(found.layouts.empty());
