@@ -372,7 +372,8 @@ class Plan {
   Plan(const Config& config, const std::string& cluster, double tokens = 0, double imbalance = 1) {
     detail::check(hws_plan_create_on(config.get(), detail::c_str(cluster), tokens, imbalance, handle_.out()));
   }
-  /// Finds the fastest layouts on a cluster. `ranks`: 0 for those of the cluster, or else of the config's mesh.
+  /// Finds the fastest layouts on a cluster. `ranks`: 0 for those of the cluster, or else of the config's
+  /// mesh.
   static Plan search(const Config& config, const std::string& cluster, std::int64_t ranks = 0,
                      std::int32_t top = 10, double imbalance = 1) {
     Plan found;
@@ -818,8 +819,8 @@ class Engine {
   void set_source(std::function<bool(SourceBatch&)> source);
 
   // Use of the model without a change to it.
-  /// Puts the moving averages of the weights (optimizer.average) in the place of the weights, or puts the weights
-  /// back. Meanwhile training, saves and loads are refused.
+  /// Puts the moving averages of the weights (optimizer.average) in the place of the weights, or puts the
+  /// weights back. Meanwhile training, saves and loads are refused.
   void use_average(bool on = true) { detail::check(hws_engine_use_average(get(), on ? 1 : 0)); }
   Evaluation eval(std::int64_t max_batches = 0) { return evaluated(nullptr, max_batches); }
   Evaluation eval(const Batch& batch) {

@@ -55,7 +55,8 @@ class BlockWire {
   void begin_next() { begins_ = true; }
   /// True in a dry run: no data is transferred, so receive buffers must not be read.
   virtual bool dry() const { return false; }
-  /// In a dry run: the rows that go to the experts of this rank, which is the busiest, over the mean of all ranks.
+  /// In a dry run: the rows that go to the experts of this rank, which is the busiest, over the mean of all
+  /// ranks.
   virtual double imbalance() const { return 1; }
   void finish() { carry_finish(begun_); }
 

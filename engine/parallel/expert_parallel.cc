@@ -62,8 +62,9 @@ int32_t* ExpertParallel::ends(const Call& c) const {
   return host_.ends + c.ctx.expert_call * wire_.ranks() * c.experts();
 }
 
-/// Returns the rows that rank `from` has for the experts of rank `to` in a dry run: this rank's experts get as
-/// many as the wire's imbalance states, but no row more than once for each expert. The others share the rest.
+/// Returns the rows that rank `from` has for the experts of rank `to` in a dry run: this rank's experts get
+/// as many as the wire's imbalance states, but no row more than once for each expert. The others share the
+/// rest.
 int64_t ExpertParallel::assumed(const Call& c, int64_t to) const {
   const int64_t places = c.rows.dispatcher.places(c.ctx), balanced = places / wire_.ranks();
   const int64_t most = c.ctx.rows() * std::min(c.rows.dispatcher.top_k(), c.experts() / wire_.ranks());

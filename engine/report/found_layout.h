@@ -29,8 +29,8 @@ double rounded_seconds(double seconds);
 bool is_before(const FoundLayout& a, const FoundLayout& b);
 
 /// Adds a layout to the best, of which there are at most `top`, and one of those that differ only in details.
-/// The result does not depend on the order in which layouts are added: equally fast ones are sorted from simple
-/// to complex.
+/// The result does not depend on the order in which layouts are added: equally fast ones are sorted from
+/// simple to complex.
 void add_to_best(std::vector<FoundLayout>* best, const FoundLayout& layout, int64_t top);
 
 }  // namespace hawser::train

@@ -29,8 +29,8 @@ class LayoutBounds {
   LayoutBounds(const nn::Model& model, const config::ResolvedConfig& base, const cluster::Cluster& cluster,
                const LayoutSpace& space, double imbalance = 1);
 
-  /// Measures what the bounds of these layouts need. If costs cannot be measured, the bounds are closed forms,
-  /// which are lower.
+  /// Measures what the bounds of these layouts need. If costs cannot be measured, the bounds are closed
+  /// forms, which are lower.
   void measure(const std::vector<LayoutChoice>& choices);
 
   /// `zero_stage`: instead of the layout's.

@@ -138,7 +138,8 @@ std::vector<LayoutChoice> LayoutDetails::neighbours(const LayoutChoice& c, const
   return all;
 }
 
-/// Moves a layer from the busiest stage, or from the fullest if the layout does not fit, to the least busy or full.
+/// Moves a layer from the busiest stage, or from the fullest if the layout does not fit, to the least busy
+/// or full.
 void LayoutDetails::add_moves(const LayoutChoice& c, const LayoutLoads& loads,
                               std::vector<LayoutChoice>* all) const {
   if (c.pp == 1 || space_.is_set("/pipeline/layers")) return;

@@ -23,17 +23,18 @@ struct LayoutLoads {
 
 class LayoutDetails {
  public:
-  /// `space` must outlive this object. Only memories whose rates the cluster states can receive offloaded data.
+  /// `space` must outlive this object. Only memories whose rates the cluster states can receive offloaded
+  /// data.
   LayoutDetails(const config::ResolvedConfig& base, const cluster::Cluster& cluster,
                 const LayoutSpace& space);
 
-  /// Returns the layouts that differ from `c` in one detail. Details that cannot make it faster are left out; if it
-  /// does not fit, those that cannot make it smaller. Rules may refuse some of the layouts.
+  /// Returns the layouts that differ from `c` in one detail. Details that cannot make it faster are left
+  /// out; if it does not fit, those that cannot make it smaller. Rules may refuse some of the layouts.
   std::vector<LayoutChoice> neighbours(const LayoutChoice& c, const LayoutLoads& loads) const;
   /// Returns all layouts that differ from `c` in details other than layers.
   std::vector<LayoutChoice> product(const LayoutChoice& c) const;
-  /// Returns the layout with the parts of its state and activations offloaded that `offload` names, as far as they
-  /// can be.
+  /// Returns the layout with the parts of its state and activations offloaded that `offload` names, as far
+  /// as they can be.
   struct Offload {
     bool optimizer = false, activations = false, parameters = false;
   };

@@ -116,8 +116,8 @@ std::vector<FieldReason> LayoutReasons::of(const LayoutChoice& best, double seco
       const auto& [value, known] = *it;
       OtherValue other;
       other.value = value_text(field.pointer, value);
-      // A bound below the prediction is of a layout that may be faster than the predicted one. It says nothing if it
-      // is below the seconds of the best.
+      // A bound below the prediction is of a layout that may be faster than the predicted one. It says
+      // nothing if it is below the seconds of the best.
       const bool bounded = known.bound > 0 &&
                            (known.predicted == 0 || (known.bound < known.predicted && known.bound > seconds));
       other.seconds = bounded ? known.bound : known.predicted;

@@ -33,8 +33,8 @@ class LayoutReasons {
   /// `why`: what takes most of its bytes.
   void add_too_large(const LayoutChoice& c, const std::string& why);
 
-  /// Returns the reasons of the layout by field: for a degree, the values next to its own; for other fields, all.
-  /// `seconds`: that it takes.
+  /// Returns the reasons of the layout by field: for a degree, the values next to its own; for other fields,
+  /// all. `seconds`: that it takes.
   std::vector<FieldReason> of(const LayoutChoice& best, double seconds,
                               const cluster::Cluster& cluster) const;
 

@@ -253,8 +253,8 @@ class Search {
     reasons_.add_too_large(c, why);
   }
 
-  /// Varies the details of the fastest layouts, of layouts that would be faster if they fitted, and of those that
-  /// would be if parts of them were offloaded.
+  /// Varies the details of the fastest layouts, of layouts that would be faster if they fitted, and of those
+  /// that would be if parts of them were offloaded.
   void vary() {
     most_ = result_.forecasts + options_.most / 3, most_passes_ = passes_ + kMostPasses / 8;
     std::vector<FoundLayout> seeds = result_.layouts;

@@ -1,4 +1,5 @@
-// Tests forecasts with unbalanced experts: rows, bytes and rounds of the busiest rank against a computation by hand.
+// Tests forecasts with unbalanced experts: rows, bytes and rounds of the busiest rank against a computation
+// by hand.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,7 +21,8 @@ using train::Forecast;
 
 constexpr int64_t kLayers = 2, kWidth = 32, kFeatures = 16, kRows = 32, kExperts = 4;
 
-/// Two ranks divide four experts. Each rank has two micro-batches of 32 tokens, and each token has one expert.
+/// Two ranks divide four experts. Each rank has two micro-batches of 32 tokens, and each token has one
+/// expert.
 Json mixture() {
   return {{"model",
            {{"layers", kLayers},

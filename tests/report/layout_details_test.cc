@@ -1,5 +1,6 @@
-// Tests the fields that a search varies around its best layouts: the layout that it finds is at most 4 % slower than
-// the fastest of all combinations, fields that the config sets stay, offload makes layouts fit, and reasons state what was predicted.
+// Tests the fields that a search varies around its best layouts: the layout that it finds is at most 4 %
+// slower than the fastest of all combinations, fields that the config sets stay, offload makes layouts fit,
+// and reasons state what was predicted.
 #include "engine/report/layout_details.h"
 
 #include <gtest/gtest.h>
