@@ -20,17 +20,6 @@ ExpertRound ExpertRound::of(int64_t rows, int64_t top_k, int64_t experts, int64_
   return {single ? most : summed, single || wanted >= most, summed, ranks};
 }
 
-int64_t ExpertHost::bytes(int64_t calls, int64_t ranks, int64_t experts) {
-  const int64_t bytes = (calls * ranks * experts + experts + ranks) * int64_t{sizeof(int32_t)};
-  return (bytes + 63) / 64 * 64;
-}
-
-ExpertHost ExpertHost::at(device::HostLink* link, char* memory, int64_t calls, int64_t ranks,
-                          int64_t experts) {
-  auto* const ends = reinterpret_cast<int32_t*>(memory);
-  return {link, ends, ends + calls * ranks * experts};
-}
-
 struct ExpertParallel::Call {
   const nn::Context& ctx;
   const nn::RoutedRows& rows;
@@ -162,7 +151,6 @@ void ExpertParallel::bring(const Call& c, int64_t round, const void* x) const {
 
 /// Sends the device the offsets that assign received rows to experts. The host's copy is free once the device
 /// has read it.
-/// device has read it.
 void ExpertParallel::send_offsets(const Call& c, int64_t round, int64_t rows_of_round) const {
   if (wire_.dry()) return;
   const int64_t here = c.rows.experts.count();

@@ -60,9 +60,15 @@ struct ExpertHost {
   int32_t* offsets = nullptr;        ///< [ranks, E / ranks + 1], staging for the device; null with `ends`
 
   /// Returns the arrays at `memory`, which has bytes(...) bytes.
-  static ExpertHost at(device::HostLink* link, char* memory, int64_t calls, int64_t ranks, int64_t experts);
+  static ExpertHost at(device::HostLink* link, char* memory, int64_t calls, int64_t ranks, int64_t experts) {
+    auto* const ends = reinterpret_cast<int32_t*>(memory);
+    return {link, ends, ends + calls * ranks * experts};
+  }
   /// Returns a multiple of 64, so that memory after it is aligned, too.
-  static int64_t bytes(int64_t calls, int64_t ranks, int64_t experts);
+  static int64_t bytes(int64_t calls, int64_t ranks, int64_t experts) {
+    const int64_t bytes = (calls * ranks * experts + experts + ranks) * int64_t{sizeof(int32_t)};
+    return (bytes + 63) / 64 * 64;
+  }
 };
 
 /// Exchanges of rows overlap with the computation of the other task, if the plan has overlapped instructions
