@@ -87,7 +87,8 @@ void add_search(CLI::App* plan, bool* search, int64_t* ranks, int32_t* top) {
       ->capture_default_str();
 }
 
-void add_cluster(CLI::App* plan, std::string* cluster, double* tokens, std::string* trace) {
+void add_cluster(CLI::App* plan, std::string* cluster, double* tokens, double* imbalance,
+                 std::string* trace) {
   plan->add_option("--cluster", *cluster,
                    "Predict a step on these devices: a cluster file, or a100-80, h100-80 or h200-141")
       ->type_name("FILE|NAME");
@@ -95,6 +96,11 @@ void add_cluster(CLI::App* plan, std::string* cluster, double* tokens, std::stri
                    "With --cluster: tokens of a whole run, such as 1.5e12, to predict its days")
       ->type_name("TOKENS")
       ->check(number_from_zero());
+  plan->add_option(
+          "--imbalance", *imbalance,
+          "With --cluster: predict the busiest rank if its experts get this many times the mean number "
+          "of rows")
+      ->type_name("RATIO");
   plan->add_option(
           "--trace", *trace,
           "With --cluster: also write the predicted step to this file: an SVG image if its name ends in "

@@ -37,7 +37,7 @@ void add_average(CLI::App* app, std::vector<std::string>* sets);
 /// Adds the options --lora, --qlora and --dora.
 void add_adapter(CLI::App* app, bool* lora, bool* qlora, bool* dora);
 /// Adds the options of `plan` that predict a step on the devices of a cluster.
-void add_cluster(CLI::App* plan, std::string* cluster, double* tokens, std::string* trace);
+void add_cluster(CLI::App* plan, std::string* cluster, double* tokens, double* imbalance, std::string* trace);
 /// Adds the options of `plan` that search for the fastest layouts.
 void add_search(CLI::App* plan, bool* search, int64_t* ranks, int32_t* top);
 /// Adds the options of `plan` that print published runs, which need no `config`.

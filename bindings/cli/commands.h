@@ -85,6 +85,7 @@ int run_init(const std::string& preset, const std::string& file);
 struct ClusterOptions {
   std::string cluster;     ///< a file, or the name of a cluster in the library; "": this machine
   double tokens = 0;       ///< of a whole run; 0: none
+  double imbalance = 1;    ///< load of the busiest rank's experts over the mean of all ranks
   std::string trace;       ///< a new file for the predicted step: JSON, or an image (.svg); "": none
   bool search = false;     ///< print the fastest layouts
   int64_t ranks = 0;       ///< of a search; 0: those of the cluster or of the config

@@ -112,6 +112,8 @@ int run_init(const std::string& preset, const std::string& file) {
 
 int run_plan(const ConfigOptions& options, const ClusterOptions& on, bool json) {
   if (on.cluster.empty() && on.tokens > 0) refuse("--tokens predicts a run on a cluster; add --cluster");
+  if (on.cluster.empty() && on.imbalance > 1)
+    refuse("--imbalance predicts a step on a cluster; add --cluster");
   if (on.cluster.empty() && on.search) refuse("--search looks for layouts on a cluster; add --cluster");
   if (!on.search && on.ranks > 0) refuse("--ranks is for a search; add --search");
   if (on.cluster.empty() && !on.trace.empty())
@@ -123,9 +125,10 @@ int run_plan(const ConfigOptions& options, const ClusterOptions& on, bool json) 
   const Config config = load_config(options);
   // The text of a file if there is one, otherwise the name of a cluster in the library.
   const std::string cluster = exists(on.cluster) ? read_file(on.cluster) : on.cluster;
-  const Plan plan = cluster.empty() ? make<Plan>(hws_plan_create, config.get())
-                    : on.search ? make<Plan>(hws_plan_search, config.get(), cluster.c_str(), on.ranks, on.top)
-                                : make<Plan>(hws_plan_create_on, config.get(), cluster.c_str(), on.tokens);
+  const Plan plan =
+      cluster.empty() ? make<Plan>(hws_plan_create, config.get())
+      : on.search ? make<Plan>(hws_plan_search, config.get(), cluster.c_str(), on.ranks, on.top, on.imbalance)
+                  : make<Plan>(hws_plan_create_on, config.get(), cluster.c_str(), on.tokens, on.imbalance);
   if (!on.trace.empty()) {
     const bool image = std::string_view(on.trace).ends_with(".svg");
     replace_file(on.trace, text_of(hws_plan_trace, plan.get(), image ? HWS_FORMAT_SVG : HWS_FORMAT_JSON));

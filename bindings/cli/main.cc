@@ -229,7 +229,7 @@ void add_config_commands(CLI::App* app, Action* action) {
   add_sets(plan, &plan_options->sets);
   plan->add_flag("--json", *plan_json, "Print JSON");
   auto on = std::make_shared<hawser::cli::ClusterOptions>();
-  hawser::cli::add_cluster(plan, &on->cluster, &on->tokens, &on->trace);
+  hawser::cli::add_cluster(plan, &on->cluster, &on->tokens, &on->imbalance, &on->trace);
   hawser::cli::add_search(plan, &on->search, &on->ranks, &on->top);
   hawser::cli::add_published(plan, plan_config, &on->published, &on->tables);
   plan->callback([=] {

@@ -281,43 +281,51 @@ HWS_API hws_status hws_plan_create(const hws_config* config, hws_plan** out);
 /** The plan of a config for devices that this machine need not have, with a prediction of how long a step
  * takes there. `cluster`: the text of a cluster file (engine/cluster/README.md), or the name of one in the
  * library: "a100-80", "h100-80", "h200-141". A config that names no /device gets the cluster's. `tokens`: the
- * tokens of a whole run, for which the report also predicts the days; 0: no prediction of a run. No device is
- * opened, and the result is the same on every machine.
+ * tokens of a whole run, for which the report also predicts the days; 0: no prediction of a run. `imbalance`:
+ * where ranks divide experts (/mesh/ep), the rows that go to the experts of the busiest rank, over the mean
+ * of all ranks; 1: balanced. The report is then that of the busiest rank, for which the others wait. No
+ * device is opened, and the result is the same on every machine.
  *
  * Instead of instructions and slots, the report has "foretold": {"cluster","seconds","tokens_per_second",
  * "mfu","bubble_share","mean_seconds": {"computing","exposed": {group: seconds},"copies","bubble"},"stages":
  * [{"stage","device_bytes","free_bytes","memory","seconds"}],"sent": [{"group","operation","hop","bytes":
- * {level: bytes}}],"run": {"tokens","steps","days","device_hours"},"not_hawser","not_modelled": [...],
- * "bounds"}. Each row of "work" also has the "seconds" of its kernels, without launches, and what they are
- * "bound_by": "arithmetic" or "memory". `not_hawser` is the name of the trainer that the cluster's `stack`
- * describes. `exposed` has the seconds in which a stage waits for data that is on its way; the seconds of a
- * stage add up to those of the step. `sent` lists what one rank of the first stage sends. The workspaces of a
- * GPU's libraries are upper bounds; bytes are exact only for devices of this machine.
+ * {level: bytes}}],"run": {"tokens","steps","days","device_hours"},"imbalance","not_hawser","not_modelled":
+ * [...], "bounds"}. Each row of "work" also has the "seconds" of its kernels, without launches, and what
+ * they are "bound_by": "arithmetic" or "memory". `not_hawser` is the name of the trainer that the cluster's
+ * `stack` describes. `exposed` has the seconds in which a stage waits for data that is on its way; the
+ * seconds of a stage add up to those of the step. `sent` lists what one rank of the first stage sends. The
+ * workspaces of a GPU's libraries are upper bounds; bytes are exact only for devices of this machine.
  *
- * Errors: HWS_INVALID_ARGUMENT for `tokens` below 0, and for a cluster with fields that are missing, unknown
- * or out of range: the message names all of them, and {"problems": [{"pointer","message","fix"}]} are the
- * details; HWS_NOT_FOUND for an unknown name; those of hws_plan_create. */
+ * Errors: HWS_INVALID_ARGUMENT for `tokens` below 0, for an `imbalance` below 1 or, if the model has no
+ * experts, above 1, and for a cluster with fields that are missing, unknown or out of range: the message
+ * names all of them, and {"problems": [{"pointer","message","fix"}]} are the details; HWS_NOT_FOUND for
+ * an unknown name; those of hws_plan_create. */
 HWS_API hws_status hws_plan_create_on(const hws_config* config, const char* cluster, double tokens,
-                                      hws_plan** out);
+                                      double imbalance, hws_plan** out);
 /** Searches for the fastest layouts of a config on a cluster, at the global batch of the config. The search
  * varies the degrees of /mesh, /pipeline/schedule and chunks, /batch/micro_batch, /zero/stage and
- * /recompute/policy, except for fields that the config sets. `cluster`: as for hws_plan_create_on. `ranks`:
- * the number of devices; 0: those of the cluster, or else of the config's mesh. `top`: the number of layouts,
- * 1 to 1000.
+ * /recompute/policy; around the best layouts also /zero/reduce, prefetch and reshard_after_forward,
+ * /recompute, /offload and /pipeline/layers. Fields that the config sets stay. `cluster`: as for
+ * hws_plan_create_on. `ranks`: the number of devices; 0: those of the cluster, or else of the config's mesh.
+ * `top`: the number of layouts, 1 to 1000. `imbalance`: as for hws_plan_create_on.
  *
  * The report is {"cluster","ranks","global_batch","layouts": [{"fields": a config with the fields to set,
  * "seconds","tokens_per_second","mfu","bubble_share","exposed_seconds": {group: seconds},"fullest_stage":
- * {"stage","device_bytes","free_bytes","memory"}}],"considered","refused","does_not_fit": {reason: layouts},
- * "fits_with_zero1","slower","forecasts","not_tried","not_tried_seconds"}. The fastest layout comes first; of
- * equally fast layouts, the simpler one. `not_tried` layouts were not simulated, because the number and size
- * of simulations are limited; each takes at least `not_tried_seconds`. The result is the same on every
- * machine.
+ * {"stage","device_bytes","free_bytes","memory"}}],"why": [{"field","value","others": [{"value","seconds",
+ * "least_seconds","fits","note"}]}],"considered","refused","does_not_fit": {reason: layouts},"fits_with":
+ * {change: layouts},"slower","forecasts","varied","not_tried","not_tried_seconds"}. The fastest layout comes
+ * first; of equally fast layouts, the simpler one. `why` has, for each field of the fastest layout, the
+ * fastest layouts with other values: their `seconds`, or `least_seconds` if they were not simulated; `fits`
+ * is false if none fits. `fits_with` counts layouts that do not fit by what would make their least bytes
+ * fit. Of the `forecasts`, `varied` differ from others in few fields. `not_tried` layouts were not
+ * simulated, because the number and size of simulations are limited; each takes at least
+ * `not_tried_seconds`. The result is the same on every machine.
  *
  * Errors: HWS_CONFIG_INVALID if no mesh has that many ranks or none divides the global batch, with the
  * nearest number that works, and if the rules of configs refuse every layout; HWS_OUT_OF_MEMORY if the model
  * fits in no layout, with the least bytes; those of hws_plan_create_on. */
 HWS_API hws_status hws_plan_search(const hws_config* config, const char* cluster, int64_t ranks, int32_t top,
-                                   hws_plan** out);
+                                   double imbalance, hws_plan** out);
 /** HWS_FORMAT_TEXT: the list of instructions, memory by category, and the calls of kernels in a step.
  * HWS_FORMAT_JSON: the same as {"instructions":[...],"memory":{category: bytes},"work":[...],"total_bytes",
  * "parameters","flops_per_token","ranks","strategy","transport_bytes","fits","hugging_face",...}. work is a

@@ -368,14 +368,17 @@ class Plan {
  public:
   explicit Plan(const Config& config) { detail::check(hws_plan_create(config.get(), handle_.out())); }
   /// Plans for a cluster: `cluster` is the text of a cluster file, or the name of one in the library.
-  Plan(const Config& config, const std::string& cluster, double tokens = 0) {
-    detail::check(hws_plan_create_on(config.get(), detail::c_str(cluster), tokens, handle_.out()));
+  /// `imbalance`: the load of the busiest rank's experts over the mean of all ranks.
+  Plan(const Config& config, const std::string& cluster, double tokens = 0, double imbalance = 1) {
+    detail::check(hws_plan_create_on(config.get(), detail::c_str(cluster), tokens, imbalance, handle_.out()));
   }
-  /// Finds the fastest layouts on a cluster. `ranks`: 0 for those of the cluster, or else of the config's mesh.
+  /// Finds the fastest layouts on a cluster. `ranks`: 0 for those of the cluster, or else of the config's
+  /// mesh.
   static Plan search(const Config& config, const std::string& cluster, std::int64_t ranks = 0,
-                     std::int32_t top = 10) {
+                     std::int32_t top = 10, double imbalance = 1) {
     Plan found;
-    detail::check(hws_plan_search(config.get(), detail::c_str(cluster), ranks, top, found.handle_.out()));
+    detail::check(
+        hws_plan_search(config.get(), detail::c_str(cluster), ranks, top, imbalance, found.handle_.out()));
     return found;
   }
   std::string report(Format format = Format::kText) const {
@@ -816,8 +819,8 @@ class Engine {
   void set_source(std::function<bool(SourceBatch&)> source);
 
   // Use of the model without a change to it.
-  /// Puts the moving averages of the weights (optimizer.average) in the place of the weights, or puts the weights
-  /// back. Meanwhile training, saves and loads are refused.
+  /// Puts the moving averages of the weights (optimizer.average) in the place of the weights, or puts the
+  /// weights back. Meanwhile training, saves and loads are refused.
   void use_average(bool on = true) { detail::check(hws_engine_use_average(get(), on ? 1 : 0)); }
   Evaluation eval(std::int64_t max_batches = 0) { return evaluated(nullptr, max_batches); }
   Evaluation eval(const Batch& batch) {

@@ -18,6 +18,11 @@ namespace {
 constexpr int64_t kMostRanks = 1048576;
 constexpr int32_t kMostLayouts = 1000;
 
+void require_imbalance(const Call& call, double imbalance) {
+  if (!(imbalance >= 1) || !std::isfinite(imbalance))
+    call.invalid("imbalance", fmt::format("is {}; it must be 1 (balanced experts) or more", imbalance));
+}
+
 class PlanObject : public Object {
  public:
   static constexpr HandleType kType = HandleType::kPlan;
@@ -37,21 +42,23 @@ hws_status hws_plan_create(const hws_config* config, hws_plan** out) {
   });
 }
 
-hws_status hws_plan_create_on(const hws_config* config, const char* cluster, double tokens, hws_plan** out) {
+hws_status hws_plan_create_on(const hws_config* config, const char* cluster, double tokens, double imbalance,
+                              hws_plan** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     const std::string_view text = call.text(cluster, "cluster", Call::kValueLimit);
     if (!(tokens >= 0) || !std::isfinite(tokens))
       call.invalid("tokens", fmt::format("is {}; it must be 0 (none) or the tokens of a run", tokens));
+    require_imbalance(call, imbalance);
     auto plan = std::make_unique<PlanObject>();
     const hawser::config::ConfigTree tree = Use<Config>(call, config, Access::kShared)->tree;
-    plan->texts = hawser::train::foretold_plan(tree, text, tokens);
+    plan->texts = hawser::train::foretold_plan(tree, text, tokens, imbalance);
     publish(std::move(plan), out);
   });
 }
 
 hws_status hws_plan_search(const hws_config* config, const char* cluster, int64_t ranks, int32_t top,
-                           hws_plan** out) {
+                           double imbalance, hws_plan** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     const std::string_view text = call.text(cluster, "cluster", Call::kValueLimit);
@@ -59,9 +66,10 @@ hws_status hws_plan_search(const hws_config* config, const char* cluster, int64_
       call.invalid("ranks", fmt::format("is {}; it must be 0 (the cluster's) to {}", ranks, kMostRanks));
     if (top < 1 || top > kMostLayouts)
       call.invalid("top", fmt::format("is {}; it must be 1 to {}", top, kMostLayouts));
+    require_imbalance(call, imbalance);
     auto plan = std::make_unique<PlanObject>();
     const hawser::config::ConfigTree tree = Use<Config>(call, config, Access::kShared)->tree;
-    plan->texts = hawser::train::searched_plan(tree, text, ranks, top);
+    plan->texts = hawser::train::searched_plan(tree, text, ranks, top, imbalance);
     publish(std::move(plan), out);
   });
 }

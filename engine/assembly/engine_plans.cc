@@ -370,7 +370,7 @@ std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::
   if (!inference) require_optimizers(model, target);
   ExchangeNotes notes;
   const parallel::BlockExchanges exchanges =
-      strategies.counted_exchanges(&notes, target.in_place || target.peers);
+      strategies.counted_exchanges(&notes, target.in_place || target.peers, target.imbalance);
   const plan::Sizes sizes = sizes_of(model, config, target, strategies, exchanges, &notes);
   const parallel::pipeline::Division division = strategies.divide(sizes);
   parallel::DataParallelStrategy data = strategies.form().data;

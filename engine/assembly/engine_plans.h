@@ -29,6 +29,7 @@ struct Target {
   bool peers = false;           ///< transfers go from device to device, without the host
   int64_t transport_bytes = 0;  ///< host memory of a rank's transport
   bool captures = false;        ///< it can capture work as graphs
+  double imbalance = 1;         ///< predicted rows of the busiest rank's experts, over the mean of all ranks
 };
 
 /// Pinned host memory beside the arena, for copies to and from the device in a step. None for a device that

@@ -3,6 +3,7 @@
 // explain, JSON Schema and validation.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -86,6 +87,7 @@ ResolvedConfig resolve(const ConfigTree& tree);
 /// A field and its value as JSON.
 struct Setting {
   std::string pointer, value;
+  auto operator<=>(const Setting&) const = default;
 };
 /// Returns the resolved config with other values of some fields, without the fields that have no effect then.
 /// Returns nothing if the rules refuse it.

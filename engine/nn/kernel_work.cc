@@ -206,9 +206,10 @@ KernelWork work_of(const kernels::Sgd& s) {
 KernelWork work_of(const kernels::Lion& l) {
   return work(Kernel::kLion, DType::kF32, l.n * (l.copy != nullptr ? 22 : 20));
 }
-/// Counts as many rows as there is room for.
 KernelWork work_of(const kernels::GroupedMatmul& m) {
-  const int64_t weights = m.groups * m.n * m.k * dtype_bytes(m.sums_rows ? m.c_type : m.b_type);
+  const bool uses_weights = m.rows > 0 || m.sums_rows;
+  const int64_t weights =
+      uses_weights ? m.groups * m.n * m.k * dtype_bytes(m.sums_rows ? m.c_type : m.b_type) : 0;
   const int64_t rows =
       m.rows * (m.k * dtype_bytes(m.a_type) + m.n * dtype_bytes(m.sums_rows ? m.b_type : m.c_type));
   KernelWork w =

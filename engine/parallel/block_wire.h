@@ -55,6 +55,9 @@ class BlockWire {
   void begin_next() { begins_ = true; }
   /// True in a dry run: no data is transferred, so receive buffers must not be read.
   virtual bool dry() const { return false; }
+  /// In a dry run: the rows that go to the experts of this rank, which is the busiest, over the mean of all
+  /// ranks.
+  virtual double imbalance() const { return 1; }
   void finish() { carry_finish(begun_); }
 
   // A call of all_to_all_v that was begun may also be finished by finish_overlapped. Further calls may then
@@ -118,10 +121,12 @@ class CountingWire final : public BlockWire {
   explicit CountingWire(int64_t ranks, int64_t rank = 0) : BlockWire(rank, ranks) {}
   /// Records every exchange as one of `group`. Both must outlive the wire. `beside`: a call that is begun can
   /// be carried out while the rank computes.
-  CountingWire(int64_t ranks, const char* group, ExchangeNotes* notes, bool beside = true)
-      : BlockWire(0, ranks), group_(group), notes_(notes), beside_(beside) {}
+  CountingWire(int64_t ranks, const char* group, ExchangeNotes* notes, bool beside = true,
+               double imbalance = 1)
+      : BlockWire(0, ranks), group_(group), notes_(notes), beside_(beside), imbalance_(imbalance) {}
 
   bool dry() const override { return true; }
+  double imbalance() const override { return imbalance_; }
 
  private:
   void note(comm::Operation operation, int64_t sent) override {
@@ -142,6 +147,7 @@ class CountingWire final : public BlockWire {
   const char* group_ = "";
   ExchangeNotes* notes_ = nullptr;
   bool beside_ = true;
+  double imbalance_ = 1;
 };
 
 /// A wire between devices, over a process group of devices (DeviceUse::by_issuer). Errors are thrown when its

@@ -148,7 +148,8 @@ class Strategies {
 
   /// Exchanges that move nothing and note what they would send. `overlaps`: an exchange that is begun can run
   /// while the rank computes.
-  BlockExchanges counted_exchanges(ExchangeNotes* notes, bool overlaps) const;
+  /// `imbalance`: the rows of the busiest rank's experts over the mean of all ranks.
+  BlockExchanges counted_exchanges(ExchangeNotes* notes, bool overlaps, double imbalance) const;
   /// Exchanges of `rank` that move nothing, without notes.
   BlockExchanges dry_exchanges(int64_t rank) const;
   /// The host's numbers of rows for experts, in pinned `memory`; if it is null, the host reads the device's.

@@ -42,10 +42,20 @@ int32_t* ExpertParallel::ends(const Call& c) const {
   return host_.ends + c.ctx.expert_call * wire_.ranks() * c.experts();
 }
 
-/// Returns the rows that rank `from` has for the experts of rank `to`, in all rounds. A dry run assumes
-/// balance.
+/// Returns the rows that rank `from` has for the experts of rank `to` in a dry run: this rank's experts get
+/// as many as the wire's imbalance states, but no row more than once for each expert. The others share the
+/// rest.
+int64_t ExpertParallel::assumed(const Call& c, int64_t to) const {
+  const int64_t places = c.rows.dispatcher.places(c.ctx), balanced = places / wire_.ranks();
+  const int64_t most = c.ctx.rows() * std::min(c.rows.dispatcher.top_k(), c.experts() / wire_.ranks());
+  const auto busiest =
+      std::min(most, static_cast<int64_t>(wire_.imbalance() * static_cast<double>(balanced)));
+  return to == wire_.rank() ? busiest : std::min(balanced, (places - busiest) / (wire_.ranks() - 1));
+}
+
+/// Returns the rows that rank `from` has for the experts of rank `to`, in all rounds.
 int64_t ExpertParallel::total(const Call& c, int64_t from, int64_t to) const {
-  if (wire_.dry()) return c.rows.dispatcher.places(c.ctx) / wire_.ranks();
+  if (wire_.dry()) return assumed(c, to);
   const int64_t here = c.rows.experts.count();
   const int32_t* const ends = this->ends(c) + from * c.experts();
   return ends[(to + 1) * here - 1] - (to > 0 ? ends[to * here - 1] : 0);
@@ -139,7 +149,6 @@ const void* ExpertParallel::bring(const Call& c, int64_t round, const void* x) c
 
 /// Sends the device the offsets that assign received rows to experts. The host's copy is free once the device
 /// has read it.
-/// device has read it.
 void ExpertParallel::send_offsets(const Call& c, int64_t round, int64_t rows_of_round) const {
   if (wire_.dry()) return;
   const int64_t here = c.rows.experts.count();

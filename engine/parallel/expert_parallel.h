@@ -100,6 +100,7 @@ class ExpertParallel final : public nn::ExpertExchange {
   int64_t first_place(const Call& c, int64_t to, int64_t round) const;
   int64_t most_total(const Call& c) const;
   int64_t rounds(const Call& c) const;
+  int64_t assumed(const Call& c, int64_t to) const;
   int64_t total(const Call& c, int64_t from, int64_t to) const;
   int64_t sent(const Call& c, int64_t from, int64_t to, int64_t round) const;
   struct CallSizes;

@@ -71,10 +71,11 @@ void Strategies::add_to(Hash* hash) const {
   for (const auto& s : all_) s->add_to(hash);
 }
 
-BlockExchanges Strategies::counted_exchanges(ExchangeNotes* notes, bool overlaps) const {
+BlockExchanges Strategies::counted_exchanges(ExchangeNotes* notes, bool overlaps, double imbalance) const {
   return exchanges([&](mesh::Axis axis) {
     return std::make_unique<CountingWire>(mesh_.degree(axis), axis_name(axis), notes,
-                                          axis != mesh::Axis::kEp || overlaps);
+                                          axis != mesh::Axis::kEp || overlaps,
+                                          axis == mesh::Axis::kEp ? imbalance : 1);
   });
 }
 

@@ -1,5 +1,7 @@
 #include "engine/report/block_costs.h"
 
+#include <algorithm>
+
 #include "engine/plan/state_table.h"
 #include "engine/report/forecast.h"
 
@@ -59,20 +61,35 @@ void add_state(const Plan& plan, std::vector<BlockCosts>* blocks) {
   }
 }
 
+/// Returns the bytes that a stage needs beyond its state and the activations of its two micro-batches, of
+/// which the last stage has one at a time.
+double transient_bytes(const EnginePlans& plans, const std::vector<BlockCosts>& blocks) {
+  const double in_flight = plans.stage.has(static_cast<int32_t>(blocks.size()) - 1) ? 1 : 2;
+  auto bytes = static_cast<double>(plans.device_bytes());
+  for (size_t b = 0; b < blocks.size(); ++b)
+    if (plans.stage.has(static_cast<int32_t>(b)))
+      bytes -= blocks[b].weight + blocks[b].gradient + blocks[b].optimizer + in_flight * blocks[b].saved;
+  return bytes;
+}
+
 }  // namespace
 
-std::vector<BlockCosts> measure_blocks(const config::ResolvedConfig& config,
-                                       const cluster::Cluster& cluster) {
+MeasuredBlocks measure_blocks(const config::ResolvedConfig& config, const cluster::Cluster& cluster,
+                              double imbalance) {
   cluster::Cluster no_launches = cluster;
   no_launches.device.launch_seconds = 0;
-  const Forecast forecast(config, no_launches);
-  std::vector<BlockCosts> blocks(static_cast<size_t>(config.model.layers) + 2);
+  const Forecast forecast(config, no_launches, imbalance);
+  MeasuredBlocks measured;
+  std::vector<BlockCosts>& blocks = measured.blocks;
+  blocks.resize(static_cast<size_t>(config.model.layers) + 2);
   for (const cluster::StageProblem& stage : forecast.problems()) {
     add_seconds(*stage.plan, cluster::stage_costs(no_launches, stage), &blocks);
     add_saved(*stage.plan, &blocks);
     add_state(*stage.plan, &blocks);
   }
-  return blocks;
+  for (const EnginePlans& plans : forecast.stages())
+    measured.transient = std::max(measured.transient, transient_bytes(plans, blocks));
+  return measured;
 }
 
 }  // namespace hawser::train

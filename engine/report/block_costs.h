@@ -22,7 +22,16 @@ struct BlockCosts {
   bool operator==(const BlockCosts&) const = default;
 };
 
-/// Measures the first micro-batch of a config: embedding, layers, head.
-std::vector<BlockCosts> measure_blocks(const config::ResolvedConfig& config, const cluster::Cluster& cluster);
+struct MeasuredBlocks {
+  std::vector<BlockCosts> blocks;  ///< embedding, layers, head
+  /// Bytes of the fullest stage that are neither state nor activations between forward and backward, such as
+  /// workspaces.
+  double transient = 0;
+};
+
+/// Measures the first micro-batch of a config.
+/// `imbalance`: as for Forecast.
+MeasuredBlocks measure_blocks(const config::ResolvedConfig& config, const cluster::Cluster& cluster,
+                              double imbalance);
 
 }  // namespace hawser::train

@@ -1,16 +1,32 @@
 #include "engine/report/forecast.h"
 
 #include <algorithm>
+#include <cmath>
+
+#include "engine/base/error.h"
 
 namespace hawser::train {
 
-Forecast::Forecast(const config::ResolvedConfig& config, const cluster::Cluster& cluster)
+void require_imbalance(double imbalance, const config::ResolvedConfig& config) {
+  if (!(imbalance >= 1) || !std::isfinite(imbalance))
+    fail(Code::kInvalidArgument,
+         "imbalance is {}; it must be 1 (balanced) or more: the load of the busiest rank's experts over the "
+         "mean of all ranks",
+         imbalance);
+  if (imbalance > 1 && config.model.moe.experts == 0)
+    fail(Code::kInvalidArgument,
+         "imbalance is {}, but the model has no experts whose loads could differ; use 1, or set "
+         "/model/moe/experts",
+         imbalance);
+}
+
+Forecast::Forecast(const config::ResolvedConfig& config, const cluster::Cluster& cluster, double imbalance)
     : config_(config),
       cluster_(cluster),
       device_(described_device(cluster, config)),
       model_(model_of(config, device_.tile_rows())),
       strategies_(strategies_of(config)),
-      stages_(make_stage_plans(model_, config, target(), false)) {
+      stages_(make_stage_plans(model_, config, target(imbalance), false)) {
   for (size_t s = 0; s < stages_.size(); ++s)
     layouts_.emplace_back(model_.table(),
                           layout_options(config, strategies_, stages_[s].strategy,
@@ -18,9 +34,12 @@ Forecast::Forecast(const config::ResolvedConfig& config, const cluster::Cluster&
   step_ = cluster::foretell(cluster, problems());
 }
 
-Target Forecast::target() const {
-  return described_target(device_, config_, choose_kernels(config_),
-                          choose_threads(config_, static_cast<int32_t>(ranks())));
+Target Forecast::target(double imbalance) const {
+  require_imbalance(imbalance, config_);
+  Target target = described_target(device_, config_, choose_kernels(config_),
+                                   choose_threads(config_, static_cast<int32_t>(ranks())));
+  target.imbalance = imbalance;
+  return target;
 }
 
 std::vector<cluster::StageProblem> Forecast::problems() const {

@@ -9,10 +9,15 @@
 
 namespace hawser::train {
 
+/// Throws kInvalidArgument if an imbalance of experts is below 1, or above 1 for a model without experts.
+void require_imbalance(double imbalance, const config::ResolvedConfig& config);
+
 class Forecast {
  public:
-  /// Both must outlive this object. Throws the errors of make_stage_plans, and those of described_device.
-  Forecast(const config::ResolvedConfig& config, const cluster::Cluster& cluster);
+  /// Both must outlive this object. `imbalance`: the rows of the busiest rank's experts over the mean of all
+  /// ranks that divide the experts; that rank's step is predicted. Throws the errors of make_stage_plans,
+  /// those of described_device and those of require_imbalance.
+  Forecast(const config::ResolvedConfig& config, const cluster::Cluster& cluster, double imbalance = 1);
   Forecast(const Forecast&) = delete;
   Forecast& operator=(const Forecast&) = delete;
 
@@ -41,7 +46,7 @@ class Forecast {
   double mfu() const;
 
  private:
-  Target target() const;
+  Target target(double imbalance) const;
 
   const config::ResolvedConfig& config_;
   const cluster::Cluster& cluster_;

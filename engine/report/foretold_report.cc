@@ -29,9 +29,8 @@ constexpr const char* kNotModelled[] = {
     "over ranks; work of the host between launches",
     "links that several ranks share, congestion; the latency of a collective is the same for any number of "
     "ranks; the hops of one collective follow each other",
-    "differences between the ranks of a stage: all are equally fast, and experts get as many rows as there "
-    "is "
-    "room for"};
+    "differences between the ranks of a stage: all are equally fast, and get equally many rows for their "
+    "experts unless an imbalance is given"};
 
 /// How exact the memory of a described GPU is.
 constexpr const char* kBounds =
@@ -40,13 +39,15 @@ constexpr const char* kBounds =
 
 class ForetoldReport {
  public:
-  ForetoldReport(const config::ConfigTree& config, std::string_view cluster_text, double tokens)
+  ForetoldReport(const config::ConfigTree& config, std::string_view cluster_text, double tokens,
+                 double imbalance)
       : cluster_(cluster::cluster_of(cluster_text)),
         a_(assemble(on_described_device(config, cluster_))),
-        forecast_(a_.config, cluster_),
+        forecast_(a_.config, cluster_, imbalance),
         stages_(forecast_.stages()),
         step_(forecast_.step()),
         tokens_(tokens),
+        imbalance_(imbalance),
         sent_(forecast_.sent()) {
     if (!(tokens >= 0) || !std::isfinite(tokens))
       fail(Code::kInvalidArgument, "tokens is {}; it must be 0 (none) or the tokens of a run", tokens);
@@ -73,7 +74,7 @@ class ForetoldReport {
   Forecast forecast_;
   const std::vector<EnginePlans>& stages_;
   const ForetoldStep& step_;
-  double tokens_;
+  double tokens_, imbalance_;
   std::vector<SentRow> sent_;  // by a rank of the first stage
 };
 
@@ -145,6 +146,7 @@ OrderedJson ForetoldReport::foretold_json() const {
   json["sent"] = sent_json();
   if (tokens_ > 0)
     json["run"] = {{"tokens", tokens_}, {"steps", steps()}, {"days", days()}, {"device_hours", gpu_hours()}};
+  if (imbalance_ > 1) json["imbalance"] = imbalance_;
   if (!cluster_.stack.is_hawser()) json["not_hawser"] = cluster_.stack.name;
   for (const char* const line : kNotModelled) json["not_modelled"].push_back(line);
   if (forecast_.device().kind == device::Kind::kCuda) json["bounds"] = kBounds;
@@ -232,6 +234,9 @@ std::string ForetoldReport::text() const {
     text += fmt::format("a run      {:.4g} tokens: {:.0f} steps, {:.2f} days, {:.0f} {}-hours\n", tokens_,
                         steps(), days(), gpu_hours(),
                         forecast_.device().kind == device::Kind::kCuda ? "GPU" : "rank");
+  if (imbalance_ > 1)
+    text += fmt::format("imbalance  the busiest rank's experts get {:g} times the mean; this is its step\n",
+                        imbalance_);
   text += "\n" + stages_text() + sent_text();
   if (stages_.size() > 1) text += pipeline_text(stages_) + "The rest describes the first stage.\n\n";
   text += plan::format_memory(stages_.front().train) + "\n";
@@ -259,8 +264,9 @@ std::string ForetoldReport::trace(TraceForm form) const {
 
 }  // namespace
 
-PlanTexts foretold_plan(const config::ConfigTree& config, std::string_view cluster, double tokens) {
-  const auto report = std::make_shared<const ForetoldReport>(config, cluster, tokens);
+PlanTexts foretold_plan(const config::ConfigTree& config, std::string_view cluster, double tokens,
+                        double imbalance) {
+  const auto report = std::make_shared<const ForetoldReport>(config, cluster, tokens, imbalance);
   return {report->text(), report->json(), [report](TraceForm form) { return report->trace(form); }};
 }
 

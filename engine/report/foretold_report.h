@@ -19,9 +19,10 @@ struct PlanTexts {
 };
 
 /// Predicts a step. `cluster`: JSON, or the name of a cluster in the library. `tokens`: the tokens of a whole
-/// run, to predict its days; 0: no prediction of a run. Allocates no tensor and opens no device. Throws
-/// kInvalidArgument for a cluster that is not valid or `tokens` below 0, and the errors of plan_report for
-/// the config.
-PlanTexts foretold_plan(const config::ConfigTree& config, std::string_view cluster, double tokens);
+/// run, to predict its days; 0: no prediction of a run. `imbalance`: as for Forecast. Allocates no tensor and
+/// opens no device. Throws kInvalidArgument for a cluster that is not valid, `tokens` below 0 and the errors
+/// of require_imbalance, and the errors of plan_report for the config.
+PlanTexts foretold_plan(const config::ConfigTree& config, std::string_view cluster, double tokens,
+                        double imbalance = 1);
 
 }  // namespace hawser::train

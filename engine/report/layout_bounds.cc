@@ -17,23 +17,45 @@ namespace pipeline = parallel::pipeline;
 /// layouts that divide layers among more are rarely fast.
 constexpr int64_t kMostMeasured = 64;
 
+/// Share of a layout's bytes that the bound counts if its costs were not measured, roughly.
+constexpr double kUnmeasuredShare = 0.85;
+
 bool trains_all(const config::ResolvedConfig& config) {
-  return !config.model.adapter.on() && config.optimizer.frozen.empty() && config.optimizer.rules.empty() &&
-         config.optimizer.kind == config::OptimizerKind::kAdamW;
+  return !config.model.adapter.on() && config.optimizer.frozen.empty();
 }
 
-/// Returns the bytes of the state of one parameter.
-BlockCosts state_bytes(const config::ResolvedConfig& config) {
-  const bool offloads = config.offload.optimizer != config::OffloadSpace::kOff ||
-                        config.offload.parameters != config::OffloadSpace::kOff ||
-                        config.offload.gradients != config::OffloadSpace::kOff;
-  if (!trains_all(config) || offloads) return {};
-  const auto compute = static_cast<double>(dtype_bytes(compute_type(config))),
-             state = static_cast<double>(dtype_bytes(state_type(config)));
+/// Muon computes with whole matrices, so ranks do not share its update by elements.
+bool trains_matrices(const config::ResolvedConfig& config) {
+  const auto is_muon = [](const auto& rule) { return rule.kind == config::OptimizerKind::kMuon; };
+  return config.optimizer.kind == config::OptimizerKind::kMuon ||
+         std::any_of(config.optimizer.rules.begin(), config.optimizer.rules.end(), is_muon);
+}
+
+/// True if the config keeps the state elsewhere, so that a device may need none of it.
+bool offloads_state(const config::ResolvedConfig& config) {
+  return config.offload.optimizer != config::OffloadSpace::kOff ||
+         config.offload.parameters != config::OffloadSpace::kOff ||
+         config.offload.gradients != config::OffloadSpace::kOff;
+}
+
+/// Returns the bytes of the state of the model on one rank, which keeps all of it: what is trained, by which
+/// optimizer, and in which types follows from the layout of its shards.
+BlockCosts state_bytes(const nn::Model& model, config::ResolvedConfig config) {
+  if (offloads_state(config)) return {};
   const bool records = config.zero.quantized_weights != parallel::QuantizedWeights::kOff;
-  return {.weight = records ? 0 : compute,
-          .gradient = state,
-          .optimizer = 2 * state + (compute < state ? state : 0)};
+  config.mesh = {}, config.pipeline = {}, config.zero = {};
+  const parallel::Strategies strategies = strategies_of(config);
+  const parallel::ShardLayout layout(model.table(),
+                                     layout_options(config, strategies, strategies.form().data, 0, false));
+  BlockCosts all;
+  for (int32_t b = 0; b < static_cast<int32_t>(config.model.layers) + 2; ++b) {
+    const plan::BlockState state = layout.block_state(b);
+    all.weight += records ? 0 : static_cast<double>(state.weights);
+    all.gradient += static_cast<double>(state.gradients);
+    all.optimizer += static_cast<double>(state.master);
+    for (const int64_t bytes : state.states) all.optimizer += static_cast<double>(bytes);
+  }
+  return all;
 }
 
 bool splits(const LayoutChoice& c) {
@@ -58,16 +80,19 @@ const char* LeastBytes::largest() const {
 }
 
 LayoutBounds::LayoutBounds(const nn::Model& model, const config::ResolvedConfig& base,
-                           const cluster::Cluster& cluster, const LayoutSpace& space)
+                           const cluster::Cluster& cluster, const LayoutSpace& space, double imbalance)
     : base_(base),
       cluster_(cluster),
       space_(space),
-      measures_(trains_all(base)),
+      imbalance_(imbalance),
+      measures_(!trains_matrices(base)),
+      trains_all_(trains_all(base)),
+      offloads_(offloads_state(base)),
       parameters_(static_cast<double>(model.table().count())),
       tokens_(static_cast<double>(base.batch.global_batch * base.batch.sequence)),
-      ranks_flops_(model.flops_per_token(1)),
+      ranks_flops_(model.flops_per_token(base.model.window.empty() ? base.batch.sequence : 1)),
       peak_(cluster.device.peak(compute_type(base))),
-      state_(state_bytes(base)) {
+      state_(state_bytes(model, base)) {
   const double width = static_cast<double>(base.model.width);
   const double head = 6 * width * static_cast<double>(base.model.vocab_size);
   layer_flops_ = std::max(0.0, ranks_flops_ - head) / 3 / static_cast<double>(base.model.layers);
@@ -86,14 +111,14 @@ int64_t LayoutBounds::micro_batches(const LayoutChoice& c) const {
   return base_.batch.global_batch / (c.dp() * c.micro_batch);
 }
 
-std::shared_ptr<const std::vector<BlockCosts>> LayoutBounds::measured(const LayoutChoice& c) const {
+std::shared_ptr<const MeasuredBlocks> LayoutBounds::measured(const LayoutChoice& c) const {
   const auto found = measured_.find(key_of(c));
   return found == measured_.end() ? nullptr : found->second;
 }
 
 /// Returns nothing if the small plan has too many ranks, if the rules refuse it, or if stages have other
 /// places in their nodes than its stages.
-std::shared_ptr<const std::vector<BlockCosts>> LayoutBounds::measure_one(const LayoutChoice& c) const {
+std::shared_ptr<const MeasuredBlocks> LayoutBounds::measure_one(const LayoutChoice& c) const {
   const int64_t layers = base_.model.layers, most = equal_layers_ ? std::min<int64_t>(layers, 2) : layers;
   const int64_t ranks = c.tp * c.cp * c.dp_of_experts();
   if (ranks > kMostMeasured) return nullptr;
@@ -102,12 +127,13 @@ std::shared_ptr<const std::vector<BlockCosts>> LayoutBounds::measure_one(const L
   try {
     const std::optional<config::ResolvedConfig> config = space_.resolve_small(c, splits(c), most);
     if (!config) return nullptr;
-    std::vector<BlockCosts> blocks = measure_blocks(*config, cluster_);
+    MeasuredBlocks measured = measure_blocks(*config, cluster_, imbalance_);
+    std::vector<BlockCosts>& blocks = measured.blocks;
     const BlockCosts head = blocks.back(), layer = blocks[static_cast<size_t>(most)];
     blocks.resize(static_cast<size_t>(layers) + 1, layer);
     for (int64_t b = most + 1; b <= layers; ++b) blocks[static_cast<size_t>(b)] = layer;
     blocks.push_back(head);
-    return std::make_shared<const std::vector<BlockCosts>>(std::move(blocks));
+    return std::make_shared<const MeasuredBlocks>(std::move(measured));
   } catch (const Error& error) {
     if (error.code() != Code::kConfigInvalid) throw;
     return nullptr;  // refused with what the rules do not know, such as the device
@@ -121,12 +147,13 @@ void LayoutBounds::measure(const std::vector<LayoutChoice>& choices) {
   std::vector<const LayoutChoice*> all;
   for (const auto& [key, choice] : kinds) all.push_back(choice);
   for (const LayoutChoice* c : all)
-    if (const auto blocks = measure_one(*c)) {
-      equal_layers_ = std::all_of(blocks->begin() + 1, blocks->end() - 1,
-                                  [&](const BlockCosts& b) { return b == (*blocks)[1]; });
+    if (const auto found = measure_one(*c)) {
+      const std::vector<BlockCosts>& blocks = found->blocks;
+      equal_layers_ = std::all_of(blocks.begin() + 1, blocks.end() - 1,
+                                  [&](const BlockCosts& b) { return b == blocks[1]; });
       break;
     }
-  std::vector<std::shared_ptr<const std::vector<BlockCosts>>> found(all.size());
+  std::vector<std::shared_ptr<const MeasuredBlocks>> found(all.size());
   on_all_cores(std::ssize(all),
                [&](int64_t i) { found[static_cast<size_t>(i)] = measure_one(*all[static_cast<size_t>(i)]); });
   for (size_t i = 0; i < all.size(); ++i)
@@ -134,33 +161,33 @@ void LayoutBounds::measure(const std::vector<LayoutChoice>& choices) {
 }
 
 std::vector<LayoutBounds::Place> LayoutBounds::places(const LayoutChoice& c) const {
-  const auto blocks = measured(c);
-  if (!blocks) return {};
+  const auto found = measured(c);
+  if (!found) return {};
+  const std::vector<BlockCosts>& blocks = found->blocks;
   std::vector<double> flops;
-  for (size_t b = 1; b + 1 < blocks->size(); ++b) flops.push_back((*blocks)[b].flops);
+  for (size_t b = 1; b + 1 < blocks.size(); ++b) flops.push_back(blocks[b].flops);
   const int64_t chunks = c.pp * c.chunks;
-  std::vector<int64_t>& layers = divided_[{blocks.get(), c.pp == 1 ? 1 : chunks}];
+  std::vector<int64_t>& layers = divided_[{found.get(), c.pp == 1 ? 1 : chunks}];
   if (layers.empty() && c.pp > 1 && std::ssize(base_.pipeline.layers) == chunks)
     layers = base_.pipeline.layers;
   if (layers.empty())
-    layers = pipeline::balance(flops, blocks->front().flops, blocks->back().flops, c.pp == 1 ? 1 : chunks);
+    layers = pipeline::balance(flops, blocks.front().flops, blocks.back().flops, c.pp == 1 ? 1 : chunks);
   const pipeline::Shape shape = shape_of(c, micro_batches(c), base_.pipeline.group);
   std::vector<Place> all(layers.size());
   size_t block = 1;
   for (size_t p = 0; p < layers.size(); ++p) {
     all[p].stage = pipeline::stage_at(shape, static_cast<int64_t>(p));
-    for (int64_t l = 0; l < layers[p]; ++l) add(&all[p].costs, (*blocks)[block++]);
+    for (int64_t l = 0; l < layers[p]; ++l) add(&all[p].costs, blocks[block++]);
   }
-  add(&all.front().costs, blocks->front()), add(&all.back().costs, blocks->back());
+  add(&all.front().costs, blocks.front()), add(&all.back().costs, blocks.back());
   return all;
 }
 
 LeastBytes LayoutBounds::closed_bytes(const LayoutChoice& c, int64_t zero_stage) const {
   const double shards = most_shards(c);
-  const double own = parameters_ / static_cast<double>(c.pp * c.tp * c.ep);
-  const auto share = [&](int64_t from) { return zero_stage >= from ? 1 / shards : 1; };
-  return {own * state_.weight * share(3), own * state_.gradient * share(2),
-          own * state_.optimizer * share(1)};
+  const double own = 1 / static_cast<double>(c.pp * c.tp * c.ep);
+  const auto share = [&](int64_t from) { return zero_stage >= from ? own / shards : own; };
+  return {state_.weight * share(3), state_.gradient * share(2), state_.optimizer * share(1)};
 }
 
 LeastBytes LayoutBounds::least_bytes(const LayoutChoice& c, int64_t zero_stage) const {
@@ -176,7 +203,7 @@ LeastBytes LayoutBounds::least_bytes(const LayoutChoice& c, int64_t zero_stage) 
     LeastBytes stage;
     stage.activations = most_in_flight(shape, s, saved);
     for (const Place& p : all)
-      if (p.stage == s && state_.gradient > 0) {
+      if (p.stage == s && !offloads_) {
         stage.weights += state_.weight > 0 ? p.costs.weight * share(3) : 0;
         stage.gradients += p.costs.gradient * share(2);
         stage.optimizer += p.costs.optimizer * share(1);
@@ -186,14 +213,23 @@ LeastBytes LayoutBounds::least_bytes(const LayoutChoice& c, int64_t zero_stage) 
   return most;
 }
 
+/// With ZeRO-3, the weights of two blocks are gathered at a time.
+double LayoutBounds::likely_bytes(const LayoutChoice& c) const {
+  const double least = least_bytes(c, c.zero_stage).all();
+  const auto found = measured(c);
+  if (!found) return least / kUnmeasuredShare;
+  double largest = 0;
+  for (const BlockCosts& block : found->blocks) largest = std::max(largest, block.weight);
+  return least + found->transient + (c.zero_stage == 3 ? 2 * largest : 0);
+}
+
 double LayoutBounds::closed_seconds(const LayoutChoice& c) const {
   const auto ranks = static_cast<double>(c.pp * c.tp * c.cp * c.dp());
-  const bool trains_all = state_.gradient > 0;
-  const double work = ranks_flops_ * tokens_ / ranks / peak_ * (trains_all ? 1 : 1.0 / 3);
+  const double work = ranks_flops_ * tokens_ / ranks / peak_ * (trains_all_ ? 1 : 1.0 / 3);
   const double rows = static_cast<double>(c.micro_batch * base_.batch.sequence) / static_cast<double>(c.cp);
   const double ramp =
       static_cast<double>(c.pp - 1) / 2 * layer_flops_ * rows / static_cast<double>(c.tp) / peak_;
-  return work + (trains_all && base_.model.moe.experts == 0 ? ramp : 0);
+  return work + (trains_all_ && base_.model.moe.experts == 0 ? ramp : 0);
 }
 
 double LayoutBounds::least_seconds(const LayoutChoice& c) const {

@@ -25,16 +25,18 @@ struct LeastBytes {
 
 class LayoutBounds {
  public:
-  /// All must outlive this object. `model`: of one rank without parallelism.
+  /// All must outlive this object. `model`: of one rank without parallelism. `imbalance`: as for Forecast.
   LayoutBounds(const nn::Model& model, const config::ResolvedConfig& base, const cluster::Cluster& cluster,
-               const LayoutSpace& space);
+               const LayoutSpace& space, double imbalance = 1);
 
-  /// Measures what the bounds of these layouts need. If costs cannot be measured, as for models that are
-  /// trained in part, the bounds are closed forms, which are lower.
+  /// Measures what the bounds of these layouts need. If costs cannot be measured, the bounds are closed
+  /// forms, which are lower.
   void measure(const std::vector<LayoutChoice>& choices);
 
   /// `zero_stage`: instead of the layout's.
   LeastBytes least_bytes(const LayoutChoice& c, int64_t zero_stage) const;
+  /// Not a bound: with what the fullest stage needs beyond it in a small plan, to try layouts that fit first.
+  double likely_bytes(const LayoutChoice& c) const;
   /// A stage computes its share of all micro-batches. It begins after the stages before it have passed on the
   /// first micro-batch, and they end after its last backward. Updates follow.
   double least_seconds(const LayoutChoice& c) const;
@@ -54,8 +56,8 @@ class LayoutBounds {
   static Key key_of(const LayoutChoice& c);
   /// At most so many ranks share the state of a block.
   double most_shards(const LayoutChoice& c) const;
-  std::shared_ptr<const std::vector<BlockCosts>> measured(const LayoutChoice& c) const;
-  std::shared_ptr<const std::vector<BlockCosts>> measure_one(const LayoutChoice& c) const;
+  std::shared_ptr<const MeasuredBlocks> measured(const LayoutChoice& c) const;
+  std::shared_ptr<const MeasuredBlocks> measure_one(const LayoutChoice& c) const;
   /// Returns the chunks of the pipeline in the model's order; none without measured costs.
   std::vector<Place> places(const LayoutChoice& c) const;
   LeastBytes closed_bytes(const LayoutChoice& c, int64_t zero_stage) const;
@@ -64,14 +66,15 @@ class LayoutBounds {
   const config::ResolvedConfig& base_;
   const cluster::Cluster& cluster_;
   const LayoutSpace& space_;
-  bool measures_ = false;
+  const double imbalance_;
+  const bool measures_, trains_all_, offloads_;
   bool equal_layers_ = false;   // two layers stand for all
   double parameters_, tokens_;  // of the model; of a step
-  double ranks_flops_;          // FLOPs of a token without attention
+  double ranks_flops_;          // FLOPs of a token, at least: sliding windows do not count as attention
   double layer_flops_;          // of a layer's forward, a token
   double peak_;
-  BlockCosts state_;  // bytes of the state of one parameter; 0 for what a config may keep elsewhere
-  std::map<Key, std::shared_ptr<const std::vector<BlockCosts>>> measured_;
+  BlockCosts state_;  // bytes of the state of one rank that has all; 0 for what a config may keep elsewhere
+  std::map<Key, std::shared_ptr<const MeasuredBlocks>> measured_;
   /// The layers of each chunk, by what the blocks cost and the number of chunks.
   mutable std::map<std::pair<const void*, int64_t>, std::vector<int64_t>> divided_;
 };

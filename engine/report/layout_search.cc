@@ -5,13 +5,16 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "engine/assembly/assemble.h"
 #include "engine/base/error.h"
 #include "engine/base/on_all_cores.h"
 #include "engine/report/layout_bounds.h"
+#include "engine/report/layout_reasons.h"
 
 namespace hawser::train {
 namespace {
@@ -24,19 +27,15 @@ constexpr size_t kTogether = 8;
 /// each.
 constexpr int64_t kMostPasses = 400'000, kMostPassesOfOne = kMostPasses / 8;
 
-/// Seconds with so many digits that rounding errors do not decide between layouts.
-double rounded(double seconds) {
-  const double unit = std::pow(10, std::floor(std::log10(seconds)) - 9);
-  return std::round(seconds / unit) * unit;
-}
+/// What may be offloaded to make a layout fit, the least first.
+constexpr LayoutDetails::Offload kOffloads[] = {{true, false, false}, {false, true, false},
+                                                {true, true, false},  {false, false, true},
+                                                {true, false, true},  {true, true, true}};
 
-bool before(const FoundLayout& a, const FoundLayout& b) {
-  const double one = rounded(a.seconds), other = rounded(b.seconds);
-  return one != other ? one < other : a.choice < b.choice;
-}
-
-/// Share of a device's memory that the bounds on bytes, which count no workspaces and buckets, may take.
-constexpr double kTight = 0.85;
+/// Layouts whose details are varied: of those that fit, and of faster ones that do not.
+constexpr int64_t kSeeds = 3;
+/// Of layouts whose least bytes do not fit, so many are kept for offload. Larger spaces have other layouts.
+constexpr size_t kMostOffloadable = 20'000;
 
 struct Candidate {
   LayoutChoice choice;
@@ -50,20 +49,6 @@ struct Tried {
   FoundLayout layout;
 };
 
-FoundLayout describe(const LayoutChoice& choice, const LayoutSpace& space, const Forecast& forecast) {
-  FoundLayout found{
-      choice,         space.settings(choice), forecast.step().seconds, forecast.tokens_per_second(),
-      forecast.mfu(), forecast.step().mean()};
-  const std::vector<EnginePlans>& stages = forecast.stages();
-  const auto fewer = [](const EnginePlans& a, const EnginePlans& b) {
-    return a.device_bytes() < b.device_bytes();
-  };
-  const auto fullest = std::max_element(stages.begin(), stages.end(), fewer);
-  found.fullest = static_cast<size_t>(fullest - stages.begin());
-  found.bytes = fullest->device_bytes(), found.memory = fullest->train.at_peak;
-  return found;
-}
-
 class Search {
  public:
   Search(const config::ConfigTree& tree, const config::ResolvedConfig& base, const cluster::Cluster& cluster,
@@ -73,7 +58,8 @@ class Search {
         space_(tree, base, options.ranks),
         one_rank_(alone(base)),
         model_(model_of(one_rank_)),
-        bounds_(model_, base, cluster, space_),
+        bounds_(model_, base, cluster, space_, options.imbalance),
+        details_(base, cluster, space_),
         most_(options.most) {
     result_.ranks = options.ranks, result_.global_batch = base.batch.global_batch;
     result_.least_bytes = std::numeric_limits<double>::infinity();
@@ -84,7 +70,11 @@ class Search {
     try_in_order(candidates(), options_.prunes ? &tight : nullptr, &left);
     try_in_order(tight, nullptr, &left);
     if (result_.layouts.empty()) try_smallest(&left);
+    if (options_.varies) vary();
     for (const Candidate& c : left) leave(c);
+    if (!result_.layouts.empty())
+      result_.reasons =
+          reasons_.of(result_.layouts.front().choice, result_.layouts.front().seconds, cluster_);
     return std::move(result_);
   }
 
@@ -100,13 +90,16 @@ class Search {
     std::vector<LayoutChoice> choices;
     for (const LayoutChoice& c : space_.choices()) {
       ++result_.considered;
-      if (!options_.prunes || fits_at_least(c)) choices.push_back(c);
+      if (!options_.prunes || fits_at_least(c)) {
+        choices.push_back(c);
+      } else if (details_.can_offload() && offloadable_.size() <= kMostOffloadable) {
+        offloadable_.push_back(c);
+      }
     }
     bounds_.measure(choices);
     std::vector<Candidate> all;
     for (const LayoutChoice& c : choices)
-      all.push_back({c, bounds_.least_seconds(c), bounds_.likely_seconds(c),
-                     bounds_.micro_batches(c) * model_.config().layers});
+      all.push_back({c, bounds_.least_seconds(c), bounds_.likely_seconds(c), passes_of(c)});
     std::stable_sort(all.begin(), all.end(),
                      [](const Candidate& a, const Candidate& b) { return a.likely < b.likely; });
     return all;
@@ -119,15 +112,21 @@ class Search {
     const double has = cluster_.device.memory_bytes;
     const LeastBytes bytes = bounds_.least_bytes(c, c.zero_stage);
     if (bytes.all() <= has) return true;
-    count_too_large(bytes.largest(), bytes.all());
+    count_too_large(c, bytes.largest(), bytes.all());
     LayoutChoice sharded = c;
     sharded.dp_shard = c.dp(), sharded.dp_replicate = 1;
-    if (c.zero_stage == 0 && bounds_.least_bytes(sharded, 1).all() <= has) ++result_.fits_with_zero1;
+    if (c.zero_stage == 0 && bounds_.least_bytes(sharded, 1).all() <= has) {
+      ++result_.fits_with["ZeRO-1"];
+    } else if (c.recompute == 0 && bytes.all() - bytes.activations <= has) {
+      ++result_.fits_with["recomputation"];
+    } else if (c.zero_stage < 3 && c.dp() * c.cp > 1 && bounds_.least_bytes(sharded, 3).all() <= has) {
+      ++result_.fits_with["ZeRO-3"];
+    }
     return false;
   }
 
-  /// Tries the layouts, except those that `left` receives. `tight` receives layouts whose least bytes nearly
-  /// fill a device: few of them fit, so they are tried last. Null: they are tried as well.
+  /// Tries the layouts, except those that `left` receives. `tight` receives layouts that likely do not
+  /// fit, which are tried last. Null: they are tried as well.
   void try_in_order(const std::vector<Candidate>& all, std::vector<Candidate>* tight,
                     std::vector<Candidate>* left) {
     std::vector<Candidate> now;
@@ -160,7 +159,7 @@ class Search {
   /// True if the layout does not fit, or joins those that are tried last.
   bool put_off(const Candidate& c, std::vector<Candidate>* tight) {
     if (!fits_at_least(c.choice)) return true;
-    if (least_bytes(c.choice) * above_ <= kTight * cluster_.device.memory_bytes) return false;
+    if (bounds_.likely_bytes(c.choice) <= cluster_.device.memory_bytes) return false;
     tight->push_back(c);
     return true;
   }
@@ -174,21 +173,23 @@ class Search {
 
   void leave(const Candidate& c) {
     if (is_slower(c)) {
+      reasons_.add_bound(c.choice, c.least_seconds);
       ++result_.slower;
       return;
     }
     if (!fits_at_least(c.choice)) return;
     const double least = c.least_seconds;
+    reasons_.add_bound(c.choice, least);
     result_.not_tried_seconds = result_.not_tried++ == 0 ? least : std::min(result_.not_tried_seconds, least);
   }
 
   /// True if the layout cannot be among the fastest. Equally fast ones may be, if they are simpler.
   bool is_slower(const Candidate& c) const {
     return options_.prunes && std::ssize(result_.layouts) == options_.top &&
-           rounded(c.least_seconds) > rounded(result_.layouts.back().seconds);
+           rounded_seconds(c.least_seconds) > rounded_seconds(result_.layouts.back().seconds);
   }
 
-  void try_all(const std::vector<Candidate>& now) {
+  std::vector<Tried> try_all(const std::vector<Candidate>& now) {
     std::vector<Tried> tried(now.size());
     on_all_cores(std::ssize(now), [&](int64_t i) {
       tried[static_cast<size_t>(i)] = attempt(now[static_cast<size_t>(i)].choice);
@@ -197,35 +198,36 @@ class Search {
       add(tried[i]);
       if (tried[i].outcome != Tried::Outcome::kRefused) passes_ += now[i].passes;
     }
+    return tried;
   }
 
   Tried attempt(const LayoutChoice& choice) const {
     Tried tried;
+    tried.layout.choice = choice;
     const std::optional<config::ResolvedConfig> config = space_.resolve(choice);
     if (!config) return tried;
     std::unique_ptr<const Forecast> forecast;
     try {
-      forecast = std::make_unique<const Forecast>(*config, cluster_);
+      forecast = std::make_unique<const Forecast>(*config, cluster_, options_.imbalance);
     } catch (const Error& error) {
       if (error.code() != Code::kConfigInvalid) throw;
       return tried;  // refused with what the rules do not know, such as the
                      // device
     }
     tried.outcome = forecast->fits() ? Tried::Outcome::kFits : Tried::Outcome::kTooLarge;
-    tried.layout = describe(choice, space_, *forecast);
+    tried.layout = found_layout(choice, space_, *forecast);
     return tried;
   }
 
   void add(const Tried& tried) {
     if (tried.outcome == Tried::Outcome::kRefused) {
-      ++result_.refused;
+      result_.refused += tried.layout.choice.details.empty() ? 1 : 0;
       return;
     }
     ++result_.forecasts;
-    const double above = static_cast<double>(tried.layout.bytes) / least_bytes(tried.layout.choice);
-    above_ = result_.forecasts == 1 ? above : std::min(above_, above);
-    if (tried.outcome == Tried::Outcome::kTooLarge)
-      return count_too_large(largest(tried.layout), static_cast<double>(tried.layout.bytes));
+    result_.varied += tried.layout.choice.details.empty() ? 0 : 1;
+    if (tried.outcome == Tried::Outcome::kTooLarge) return add_too_large(tried.layout);
+    reasons_.add_predicted(tried.layout.choice, tried.layout.seconds);
     result_.least_bytes = std::min(result_.least_bytes, static_cast<double>(tried.layout.bytes));
     add_to_best(&result_.layouts, tried.layout, options_.top);
   }
@@ -236,10 +238,85 @@ class Search {
     return name == "optimizer" ? "optimizer state" : name;
   }
 
-  void count_too_large(const std::string& why, double bytes) {
+  void add_too_large(const FoundLayout& layout) {
+    if (layout.choice.details.empty()) {
+      count_too_large(layout.choice, largest(layout), static_cast<double>(layout.bytes));
+    } else {
+      reasons_.add_too_large(layout.choice, largest(layout));
+    }
+    add_to_best(&too_large_, layout, kSeeds);
+  }
+
+  void count_too_large(const LayoutChoice& c, const std::string& why, double bytes) {
     ++result_.does_not_fit[why];
     result_.least_bytes = std::min(result_.least_bytes, bytes);
+    reasons_.add_too_large(c, why);
   }
+
+  /// Varies the details of the fastest layouts, of layouts that would be faster if they fitted, and of those
+  /// that would be if parts of them were offloaded.
+  void vary() {
+    most_ = result_.forecasts + options_.most / 3, most_passes_ = passes_ + kMostPasses / 8;
+    std::vector<FoundLayout> seeds = result_.layouts;
+    if (std::ssize(seeds) > kSeeds) seeds.resize(kSeeds);
+    for (const FoundLayout& layout : too_large_)
+      if (seeds.empty() || layout.seconds < seeds.front().seconds) seeds.push_back(layout);
+    for (FoundLayout& layout : offloaded()) seeds.push_back(std::move(layout));
+    for (FoundLayout& seed : seeds) climb(std::move(seed));
+  }
+
+  /// Predicts the likely fastest of the layouts that fit only if something is offloaded.
+  std::vector<FoundLayout> offloaded() {
+    const double has = cluster_.device.memory_bytes;
+    std::vector<Candidate> all;
+    if (offloadable_.size() > kMostOffloadable) return {};
+    for (const LayoutChoice& c : offloadable_) {
+      const double likely = bounds_.likely_seconds(c);
+      if (!result_.layouts.empty() && likely >= result_.layouts.front().seconds) continue;
+      const LeastBytes least = bounds_.least_bytes(c, c.zero_stage);
+      for (const LayoutDetails::Offload& part : kOffloads) {
+        const double gone = (part.optimizer ? least.optimizer : 0) +
+                            (part.activations ? least.activations : 0) +
+                            (part.parameters ? least.weights : 0);
+        LayoutChoice without = details_.offloaded(c, part);
+        if (least.all() - gone > has || without == c) continue;
+        all.push_back({std::move(without), bounds_.least_seconds(c), likely, passes_of(c)});
+        break;
+      }
+    }
+    std::stable_sort(all.begin(), all.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.likely < b.likely; });
+    std::vector<FoundLayout> found;
+    for (size_t i = 0; i < all.size() && std::ssize(found) < kSeeds; ++i) {
+      if (!may_try(all[i])) continue;
+      const Tried tried = try_all({all[i]}).front();
+      if (tried.outcome != Tried::Outcome::kRefused) found.push_back(tried.layout);
+    }
+    return found;
+  }
+
+  /// Changes one detail at a time, as long as that makes the layout faster or, if it does not fit, smaller.
+  void climb(FoundLayout at) {
+    for (bool better = true; better;) {
+      std::vector<Candidate> now;
+      for (LayoutChoice& c : details_.neighbours(at.choice, at.loads)) {
+        const Candidate next{c, 0, 0, passes_of(c)};
+        if (result_.forecasts + std::ssize(now) < most_ && may_try(next) && varied_.insert(c).second)
+          now.push_back(next);
+      }
+      better = false;
+      for (const Tried& tried : try_all(now))
+        if (tried.outcome != Tried::Outcome::kRefused && is_better(tried.layout, at))
+          at = tried.layout, better = true;
+    }
+  }
+
+  static bool is_better(const FoundLayout& a, const FoundLayout& b) {
+    if (a.loads.fits != b.loads.fits) return a.loads.fits;
+    return a.loads.fits ? is_before(a, b) : a.bytes < b.bytes;
+  }
+
+  int64_t passes_of(const LayoutChoice& c) const { return bounds_.micro_batches(c) * model_.config().layers; }
 
   const SearchOptions options_;
   const cluster::Cluster& cluster_;
@@ -247,9 +324,13 @@ class Search {
   const config::ResolvedConfig one_rank_;
   const nn::Model model_;
   LayoutBounds bounds_;
+  const LayoutDetails details_;
   int64_t most_, most_passes_ = kMostPasses;  // limits for forecasts, and for their passes
   int64_t passes_ = 0;                        // of the forecasts so far
-  double above_ = 1;                          // smallest ratio of a forecast's bytes to their lower bound
+  std::vector<FoundLayout> too_large_;        // the fastest forecasts of layouts that do not fit
+  std::vector<LayoutChoice> offloadable_;     // layouts whose least bytes do not fit
+  std::set<LayoutChoice> varied_;
+  LayoutReasons reasons_;
   SearchResult result_;
 };
 
@@ -267,17 +348,13 @@ class Search {
 
 }  // namespace
 
-void add_to_best(std::vector<FoundLayout>* best, const FoundLayout& layout, int64_t top) {
-  best->insert(std::upper_bound(best->begin(), best->end(), layout, before), layout);
-  if (std::ssize(*best) > top) best->pop_back();
-}
-
 SearchResult search_layouts(const config::ConfigTree& config, const cluster::Cluster& cluster,
                             const SearchOptions& options) {
   if (options.ranks < 0 || options.top < 1)
     fail(Code::kInvalidArgument, "ranks is {} and top is {}; ranks must be 0 or more, and top 1 or more",
          options.ranks, options.top);
   const Assembly base = assemble(on_described_device(config, cluster));
+  require_imbalance(options.imbalance, base.config);
   SearchOptions here = options;
   if (here.ranks == 0) here.ranks = cluster.ranks > 0 ? cluster.ranks : base.config.mesh.world();
   if (cluster.ranks > 0 && here.ranks > cluster.ranks)

@@ -8,27 +8,18 @@
 #include <vector>
 
 #include "engine/cluster/cluster.h"
-#include "engine/report/forecast.h"
-#include "engine/report/layout_space.h"
+#include "engine/report/found_layout.h"
+#include "engine/report/layout_reasons.h"
 
 namespace hawser::train {
 
 struct SearchOptions {
-  int64_t ranks = 0;   ///< 0: those of the cluster, or else of the config's mesh
-  int64_t top = 10;    ///< layouts in the result
-  int64_t most = 48;   ///< most forecasts
-  bool prunes = true;  ///< false: makes a forecast of every layout that the rules allow, for tests
-};
-
-/// A layout that fits.
-struct FoundLayout {
-  LayoutChoice choice;
-  std::vector<config::Setting> settings;
-  double seconds = 0, tokens_per_second = 0, mfu = 0;
-  cluster::StageTimes mean;  ///< of the stages
-  size_t fullest = 0;        ///< the stage that needs most bytes
-  int64_t bytes = 0;         ///< of that stage
-  plan::MemoryByCategory memory{};
+  int64_t ranks = 0;     ///< 0: those of the cluster, or else of the config's mesh
+  int64_t top = 10;      ///< layouts in the result
+  double imbalance = 1;  ///< of the loads of experts, as for Forecast
+  int64_t most = 48;     ///< most forecasts
+  bool prunes = true;    ///< false: makes a forecast of every layout that the rules allow, for tests
+  bool varies = true;    ///< false: leaves the details of layouts as they are (layout_details.h), for tests
 };
 
 struct SearchResult {
@@ -39,14 +30,11 @@ struct SearchResult {
   int64_t not_tried = 0;         ///< layouts left because the number and size of forecasts are limited
   double not_tried_seconds = 0;  ///< the least seconds that any of these layouts takes
   std::map<std::string, int64_t> does_not_fit;  ///< layouts by what takes most of their bytes
-  int64_t fits_with_zero1 =
-      0;                   ///< of these, the layouts whose state would fit if its optimizer part was sharded
-  double least_bytes = 0;  ///< that any layout needs
+  std::map<std::string, int64_t> fits_with;  ///< of these, layouts by what would make their least bytes fit
+  double least_bytes = 0;                    ///< that any layout needs
+  int64_t varied = 0;                        ///< of the forecasts, those of other details
+  std::vector<FieldReason> reasons;          ///< why the fastest layout has its values
 };
-
-/// Adds a layout to the best, of which there are at most `top`. The result does not depend on the order in
-/// which layouts are added: equally fast ones are sorted from simple to complex.
-void add_to_best(std::vector<FoundLayout>* best, const FoundLayout& layout, int64_t top);
 
 /// Throws kConfigInvalid if no mesh has so many ranks or nothing divides the global batch, kOutOfMemory if
 /// the model fits in no layout, and the errors of plan_report for the config.

@@ -106,6 +106,9 @@ void LayoutSpace::add_batches(const LayoutChoice& of) {
     if (is_set("/batch/micro_batch")) c.micro_batch = base_.batch.micro_batch;
     if (rows % c.micro_batch == 0) {
       if (is_set("/recompute/policy")) {
+        const auto* const policy = std::find(std::begin(kRecomputePolicies), std::end(kRecomputePolicies),
+                                             effective_.text("/recompute/policy"));
+        c.recompute = policy == std::end(kRecomputePolicies) ? 0 : policy - kRecomputePolicies;
         add(c);
       } else {
         for (c.recompute = 0; c.recompute < std::ssize(kRecomputePolicies); ++c.recompute) add(c);
@@ -140,7 +143,11 @@ std::vector<config::Setting> LayoutSpace::settings(const LayoutChoice& c) const 
   }
   all.push_back({"/batch/global_batch", std::to_string(base_.batch.global_batch)});
   if (!is_set("/batch/micro_batch")) all.push_back({"/batch/micro_batch", std::to_string(c.micro_batch)});
-  if (c.recompute > 0) all.push_back(policy(c));
+  if (c.recompute > 0 && !is_set("/recompute/policy")) all.push_back(policy(c));
+  for (const config::Setting& detail : c.details) {
+    std::erase_if(all, [&](const config::Setting& s) { return s.pointer == detail.pointer; });
+    all.push_back(detail);
+  }
   return all;
 }
 
@@ -168,9 +175,10 @@ std::optional<config::ResolvedConfig> LayoutSpace::resolve_small(const LayoutCho
   std::vector<config::Setting> all;
   for (const auto& [pointer, value] : numbers) all.push_back({pointer, std::to_string(value)});
   if (pp > 1) all.push_back({"/pipeline/schedule", splits ? "\"zb_h1\"" : "\"1f1b\""});
-  if (choice.recompute > 0) all.push_back(policy(choice));
+  if (choice.recompute > 0 && !is_set("/recompute/policy")) all.push_back(policy(choice));
   std::optional<config::ResolvedConfig> made = config::resolve_with(tree_, all);
   if (made && made->batch.grad_accum_steps != 2) return std::nullopt;
+  if (made) made->model.adapter = base_.model.adapter;  // files know more of it than the tree
   return made;
 }
 

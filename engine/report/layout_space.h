@@ -1,5 +1,6 @@
 // LayoutSpace: the layouts that a search considers for a config: meshes of a number of ranks at a fixed
-// global batch, with schedule, chunks, micro-batch, ZeRO stage and recomputation. A field that the config
+// global batch, with schedule, chunks, micro-batch, ZeRO stage and recomputation. The best of them are varied
+// further (layout_details.h). A field that the config
 // sets stays as it is. The config's rules decide what goes together (config::resolve_with).
 #pragma once
 
@@ -8,6 +9,7 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/config/config_tree.h"
@@ -23,13 +25,14 @@ struct LayoutChoice {
   int64_t dp_replicate = 1, dp_shard = 1;
   int64_t schedule = 0;  ///< index of parallel::pipeline::kSchedules
   int64_t chunks = 1, micro_batch = 1;
+  std::vector<config::Setting> details = {};  ///< other fields, sorted (layout_details.h)
 
   auto operator<=>(const LayoutChoice&) const = default;
   int64_t dp() const { return dp_replicate * dp_shard; }
   /// The least data-parallel ranks among which a stage can divide its experts as the layout does.
   int64_t dp_of_experts() const { return ep / std::gcd(ep, cp * tp); }
 };
-inline constexpr const char* kRecomputePolicies[] = {"off", "selective", "full"};
+inline constexpr std::string_view kRecomputePolicies[] = {"off", "selective", "full"};
 
 class LayoutSpace {
  public:
@@ -42,6 +45,8 @@ class LayoutSpace {
   const std::vector<LayoutChoice>& choices() const { return choices_; }
   /// Returns the fields in which a layout differs from the defaults.
   std::vector<config::Setting> settings(const LayoutChoice& choice) const;
+  /// True if the config sets the field, so that it stays as it is.
+  bool is_set(const char* pointer) const;
   /// Returns nothing if the rules refuse the layout.
   std::optional<config::ResolvedConfig> resolve(const LayoutChoice& choice) const;
   /// Returns a config of so many layers and two micro-batches on few ranks, which divides a layer as the
@@ -50,7 +55,6 @@ class LayoutSpace {
                                                       int64_t layers) const;
 
  private:
-  bool is_set(const char* pointer) const;
   /// Returns the value that is set, else all divisors of n.
   std::vector<int64_t> degrees(const char* pointer, int64_t set, int64_t n) const;
   void add_meshes(LayoutChoice c, int64_t data_ranks);

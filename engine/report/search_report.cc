@@ -38,20 +38,39 @@ OrderedJson layout_json(const FoundLayout& layout, const cluster::Cluster& clust
             {"memory", std::move(memory)}}}};
 }
 
+OrderedJson reason_json(const FieldReason& reason) {
+  OrderedJson others = OrderedJson::array();
+  for (const OtherValue& other : reason.others) {
+    OrderedJson entry = {{"value", other.value}};
+    using enum OtherValue::Outcome;
+    if (other.outcome == kPredicted) entry["seconds"] = other.seconds;
+    if (other.outcome == kAtLeast) entry["least_seconds"] = other.seconds;
+    if (other.outcome == kDoesNotFit) entry["fits"] = false;
+    if (!other.note.empty()) entry["note"] = other.note;
+    others.push_back(std::move(entry));
+  }
+  return {{"field", reason.field}, {"value", reason.value}, {"others", std::move(others)}};
+}
+
 std::string json(const SearchResult& result, const cluster::Cluster& cluster) {
   OrderedJson layouts = OrderedJson::array(), reasons = OrderedJson::object();
   for (const FoundLayout& layout : result.layouts) layouts.push_back(layout_json(layout, cluster));
   for (const auto& [why, count] : result.does_not_fit) reasons[why] = count;
+  OrderedJson fits_with = OrderedJson::object(), why = OrderedJson::array();
+  for (const auto& [what, count] : result.fits_with) fits_with[what] = count;
+  for (const FieldReason& reason : result.reasons) why.push_back(reason_json(reason));
   const OrderedJson report = {{"cluster", cluster.name},
                               {"ranks", result.ranks},
                               {"global_batch", result.global_batch},
                               {"layouts", std::move(layouts)},
+                              {"why", std::move(why)},
                               {"considered", result.considered},
                               {"refused", result.refused},
                               {"does_not_fit", std::move(reasons)},
-                              {"fits_with_zero1", result.fits_with_zero1},
+                              {"fits_with", std::move(fits_with)},
                               {"slower", result.slower},
                               {"forecasts", result.forecasts},
+                              {"varied", result.varied},
                               {"not_tried", result.not_tried},
                               {"not_tried_seconds", result.not_tried_seconds}};
   return report.dump();
@@ -65,11 +84,8 @@ std::string others_text(const SearchResult& result) {
     all += count;
   }
   std::string text = fmt::format("{} layouts were considered\n", result.considered);
-  if (all > 0)
-    text += fmt::format("  {} do not fit: {}{}\n", all, by,
-                        result.fits_with_zero1 > 0
-                            ? fmt::format("; the state of {} would fit with ZeRO-1", result.fits_with_zero1)
-                            : "");
+  for (const auto& [what, count] : result.fits_with) by += fmt::format("; {} would for {}", what, count);
+  if (all > 0) text += fmt::format("  {} do not fit: {}\n", all, by);
   if (result.refused > 0) text += fmt::format("  {} are refused by the rules of configs\n", result.refused);
   if (result.slower > 0)
     text += fmt::format("  {} cannot be faster than the last above: their kernels and updates take longer\n",
@@ -80,7 +96,41 @@ std::string others_text(const SearchResult& result) {
         "limited; none takes "
         "less than {:.4f} s\n",
         result.not_tried, result.not_tried_seconds);
-  return text + fmt::format("  {} were planned and predicted\n", result.forecasts);
+  text += fmt::format("  {} were planned and predicted\n", result.forecasts);
+  if (result.varied > 0)
+    text += fmt::format(
+        "  of these, {} vary the fastest layouts, and faster ones that do not fit: /zero/reduce, prefetch "
+        "and "
+        "reshard_after_forward, /recompute, /offload and /pipeline/layers. Other combinations were not "
+        "tried\n",
+        result.varied);
+  return text;
+}
+
+std::string cost_text(const OtherValue& other, double best) {
+  using enum OtherValue::Outcome;
+  if (other.outcome == kDoesNotFit) return "does not fit";
+  if (other.outcome == kAtLeast && other.seconds < best) return "was not simulated";
+  return fmt::format("{}{:+.1f} %", other.outcome == kAtLeast ? "at least " : "",
+                     100 * (other.seconds / best - 1));
+}
+
+/// "/mesh/tp 8: 4 does not fit (activations); 16 at least +31.0 % (leaves the node)"
+std::string reasons_text(const SearchResult& result) {
+  if (result.reasons.empty()) return "";
+  std::string text =
+      "why: the fastest layout with another value of a field, in seconds of the fastest above\n";
+  const double best = result.layouts.front().seconds;
+  for (const FieldReason& reason : result.reasons) {
+    text += fmt::format("  {} {}:", reason.field, reason.value);
+    for (size_t i = 0; i < reason.others.size(); ++i) {
+      const OtherValue& other = reason.others[i];
+      text += fmt::format("{} {} {}", i > 0 ? ";" : "", other.value, cost_text(other, best));
+      if (!other.note.empty()) text += fmt::format(" ({})", other.note);
+    }
+    text += "\n";
+  }
+  return text + "\n";
 }
 
 std::string text(const SearchResult& result, const cluster::Cluster& cluster) {
@@ -95,15 +145,16 @@ std::string text(const SearchResult& result, const cluster::Cluster& cluster) {
         l.seconds, l.tokens_per_second, 100 * l.mfu, 100 * l.mean.bubble / l.seconds,
         100 * (l.mean.exposed_in_all() + l.mean.copies) / l.seconds, plan::bytes_text(l.bytes),
         plan::bytes_text(static_cast<int64_t>(cluster.device.memory_bytes) - l.bytes), fields_json(l).dump());
-  return text + "\n" + others_text(result);
+  return text + "\n" + reasons_text(result) + others_text(result);
 }
 
 }  // namespace
 
 PlanTexts searched_plan(const config::ConfigTree& config, std::string_view cluster, int64_t ranks,
-                        int64_t top) {
+                        int64_t top, double imbalance) {
   const cluster::Cluster on = cluster::cluster_of(cluster);
-  const SearchResult result = search_layouts(config, on, {.ranks = ranks, .top = top});
+  const SearchResult result =
+      search_layouts(config, on, {.ranks = ranks, .top = top, .imbalance = imbalance});
   return {text(result, on), json(result, on)};
 }
 

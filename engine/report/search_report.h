@@ -7,8 +7,9 @@
 namespace hawser::train {
 
 /// `cluster`: as in foretold_plan. `ranks`: 0 for those of the cluster, or else of the config's mesh. `top`:
-/// the number of layouts. Throws the errors of search_layouts and of a cluster that is not valid.
+/// the number of layouts. `imbalance`: as for Forecast. Throws the errors of search_layouts and of a cluster
+/// that is not valid.
 PlanTexts searched_plan(const config::ConfigTree& config, std::string_view cluster, int64_t ranks,
-                        int64_t top);
+                        int64_t top, double imbalance = 1);
 
 }  // namespace hawser::train

@@ -157,7 +157,7 @@ static void plan_on(void) {
   hws_config* config = tiny_config();
   hws_plan* made = NULL;
   hws_buffer* out = NULL;
-  CHECK_OK(hws_plan_create_on(config, "h100-80", 1e9, &made));
+  CHECK_OK(hws_plan_create_on(config, "h100-80", 1e9, 1, &made));
   CHECK_OK(hws_plan_report(made, HWS_FORMAT_JSON, &out));
   const char* json = check_text(out);
   CHECK(strstr(json, "\"foretold\"") != NULL && strstr(json, "\"days\"") != NULL);
@@ -174,11 +174,13 @@ static void plan_on(void) {
   CHECK_OK(hws_plan_create(config, &made));
   CHECK_ERROR(hws_plan_trace(made, HWS_FORMAT_SVG, &out), HWS_FAILED_PRECONDITION, "hws_plan_create_on");
   hws_plan_destroy(made);
-  CHECK_ERROR(hws_plan_create_on(config, "h100", 0, &made), HWS_NOT_FOUND, "h100-80");
+  CHECK_ERROR(hws_plan_create_on(config, "h100-80", 0, 0.5, &made), HWS_INVALID_ARGUMENT, "imbalance is 0.5");
+  CHECK_ERROR(hws_plan_create_on(config, "h100-80", 0, 1.5, &made), HWS_INVALID_ARGUMENT, "no experts");
+  CHECK_ERROR(hws_plan_create_on(config, "h100", 0, 1, &made), HWS_NOT_FOUND, "h100-80");
   CHECK(made == NULL);
-  CHECK_ERROR(hws_plan_create_on(config, "{\"name\": 3}", 0, &made), HWS_INVALID_ARGUMENT,
+  CHECK_ERROR(hws_plan_create_on(config, "{\"name\": 3}", 0, 1, &made), HWS_INVALID_ARGUMENT,
               "/device: is missing");
-  CHECK_ERROR(hws_plan_create_on(config, "{\"name\": 3}", 0, &made), HWS_INVALID_ARGUMENT, "/name: is");
+  CHECK_ERROR(hws_plan_create_on(config, "{\"name\": 3}", 0, 1, &made), HWS_INVALID_ARGUMENT, "/name: is");
   hws_config_destroy(config);
 }
 
@@ -187,16 +189,18 @@ static void plan_search(void) {
   hws_config* config = tiny_config();
   hws_plan* found = NULL;
   hws_buffer* out = NULL;
-  CHECK_OK(hws_plan_search(config, "h100-80", 1, 3, &found));
+  CHECK_OK(hws_plan_search(config, "h100-80", 1, 3, 1, &found));
   CHECK_OK(hws_plan_report(found, HWS_FORMAT_JSON, &out));
   const char* json = check_text(out);
   CHECK(strstr(json, "\"layouts\"") != NULL && strstr(json, "\"fields\"") != NULL);
   CHECK_OK(hws_plan_report(found, HWS_FORMAT_TEXT, &out));
   CHECK(strstr(check_text(out), "layouts were considered") != NULL);
   hws_plan_destroy(found);
-  CHECK_ERROR(hws_plan_search(config, "h100", 1, 3, &found), HWS_NOT_FOUND, "h100-80");
-  CHECK_ERROR(hws_plan_search(config, "h100-80", 1, 0, &found), HWS_INVALID_ARGUMENT, "top");
-  CHECK_ERROR(hws_plan_search(config, "h100-80", 1009, 3, &found), HWS_CONFIG_INVALID, "1009 ranks");
+  CHECK_ERROR(hws_plan_search(config, "h100", 1, 3, 1, &found), HWS_NOT_FOUND, "h100-80");
+  CHECK_ERROR(hws_plan_search(config, "h100-80", 1, 0, 1, &found), HWS_INVALID_ARGUMENT, "top");
+  CHECK_ERROR(hws_plan_search(config, "h100-80", 1, 3, 0, &found), HWS_INVALID_ARGUMENT, "imbalance is 0");
+  CHECK_ERROR(hws_plan_search(config, "h100-80", 1, 3, 2, &found), HWS_INVALID_ARGUMENT, "no experts");
+  CHECK_ERROR(hws_plan_search(config, "h100-80", 1009, 3, 1, &found), HWS_CONFIG_INVALID, "1009 ranks");
   CHECK(found == NULL);
   hws_config_destroy(config);
 }

@@ -59,9 +59,22 @@ Case random_mixture(uint32_t seed) {
   return c;
 }
 
+/// The same with another optimizer, an adapter or frozen parameters, some in bf16.
+Case random_training(uint32_t seed) {
+  Case c = random_case(seed);
+  const char* const kinds[] = {"sgd", "lion", "adamw8", "muon", "adamw"};
+  c.config["optimizer"] = {{"kind", kinds[seed % 5]}};
+  if (seed % 5 == 3) c.config.erase("mesh");  // Muon does not gather what tensor-parallel ranks divide
+  if (seed % 2 == 1) c.config["precision"] = "bf16";
+  if (seed % 4 == 1) c.config["optimizer"]["frozen"] = {"embedding.*"};
+  if (seed % 4 == 2) c.config["adapter"] = {{"rank", 4}, {"targets", {"attention.q", "mlp.*"}}};
+  return c;
+}
+
 SearchResult search(const Case& c, bool prunes) {
-  return train::search_layouts(config::ConfigTree::from_json(c.config.dump()), c.cluster,
-                               {.ranks = c.ranks, .top = 3, .most = 100000, .prunes = prunes});
+  return train::search_layouts(
+      config::ConfigTree::from_json(c.config.dump()), c.cluster,
+      {.ranks = c.ranks, .top = 3, .most = 100000, .prunes = prunes, .varies = false});
 }
 
 TEST(LayoutSearch, FindsWhatExhaustionFinds) {
@@ -125,8 +138,9 @@ TEST(LayoutSearch, FindsALayoutThatFitsWithFewForecasts) {
     c.cluster.device.memory_bytes = 1e12;
     const auto layouts = [&](int64_t most, bool prunes) {
       try {
-        return train::search_layouts(config::ConfigTree::from_json(c.config.dump()), c.cluster,
-                                     {.ranks = c.ranks, .top = 100000, .most = most, .prunes = prunes})
+        return train::search_layouts(
+                   config::ConfigTree::from_json(c.config.dump()), c.cluster,
+                   {.ranks = c.ranks, .top = 100000, .most = most, .prunes = prunes, .varies = false})
             .layouts;
       } catch (const Error&) {
         return std::vector<FoundLayout>();
@@ -148,6 +162,32 @@ TEST(LayoutSearch, BoundsAreBounds) {
     EXPECT_GT(compare_bounds(random_case(seed), "case " + std::to_string(seed)), 0.1) << seed;
   for (uint32_t seed = 0; seed < 10; ++seed)
     EXPECT_GT(compare_bounds(random_mixture(seed), "mixture " + std::to_string(seed)), 0.1) << seed;
+  for (uint32_t seed = 0; seed < 10; ++seed)
+    EXPECT_GT(compare_bounds(random_training(seed), "training " + std::to_string(seed)), 0.1) << seed;
+}
+
+/// The bound of one rank, which keeps all, is what its plan keeps.
+TEST(LayoutSearch, BoundsOfOneRankAreItsState) {
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    Case c = random_training(seed);
+    c.config.erase("mesh");
+    c.ranks = 1;
+    const train::Assembly base = train::assemble(
+        train::on_described_device(config::ConfigTree::from_json(c.config.dump()), c.cluster));
+    const nn::Model model = train::model_of(base.config);
+    const train::LayoutSpace space(base.tree, base.config, 1);
+    const train::LayoutBounds bounds(model, base.config, c.cluster, space);
+    const train::Forecast forecast(base.config, c.cluster);
+    const plan::MemoryByCategory& planned = forecast.stages().front().train.at_peak;
+    const auto bytes = [&](plan::Category of) {
+      return static_cast<double>(planned[static_cast<size_t>(of)]);
+    };
+    const train::LeastBytes least = bounds.least_bytes(space.choices().front(), 0);
+    EXPECT_EQ(least.optimizer, bytes(plan::Category::kOptimizer)) << c.config.dump();
+    EXPECT_EQ(least.weights, bytes(plan::Category::kWeights)) << c.config.dump();
+    EXPECT_LE(least.gradients, bytes(plan::Category::kGradients)) << c.config.dump();
+    EXPECT_GT(least.gradients, 0.5 * bytes(plan::Category::kGradients)) << c.config.dump();
+  }
 }
 
 /// Of pipelines whose messages take little time, most of a step is what the bounds count.

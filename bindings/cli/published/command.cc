@@ -28,7 +28,7 @@ Predicted predict(const Row& row, const ordered_json& stack) {
   const std::string json = row.config().dump(), devices = cluster.dump();
   const Config config =
       make<Config>(hws_config_parse, static_cast<const void*>(json.data()), json.size(), HWS_FORMAT_JSON);
-  const Plan plan = make<Plan>(hws_plan_create_on, config.get(), devices.c_str(), 0.0);
+  const Plan plan = make<Plan>(hws_plan_create_on, config.get(), devices.c_str(), 0.0, 1.0);
   const ordered_json report = parse_json(text_of(hws_plan_report, plan.get(), HWS_FORMAT_JSON));
   Predicted predicted;
   predicted.seconds = report.at("foretold").at("seconds");

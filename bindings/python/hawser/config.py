@@ -165,23 +165,23 @@ class Plan(Handle):
     _destroy = staticmethod(_native.hws_plan_destroy)
 
     def __init__(self, config: Config | Mapping[str, Any] | str | os.PathLike[str], cluster: str | None = None,
-                 tokens: float = 0):
+                 tokens: float = 0, imbalance: float = 1):
         made = as_config(config)
         if cluster is None:
             self._own(_native.hws_plan_create(made._open))
         else:
-            self._own(_native.hws_plan_create_on(made._open, cluster, tokens))
+            self._own(_native.hws_plan_create_on(made._open, cluster, tokens, imbalance))
 
     @classmethod
     def search(cls, config: Config | Mapping[str, Any] | str | os.PathLike[str], cluster: str, ranks: int = 0,
-               top: int = 10) -> Plan:
+               top: int = 10, imbalance: float = 1) -> Plan:
         """Returns the fastest layouts of a config on a cluster, as a plan whose report has "layouts": each with "fields",
         a config that sets the layout. Fields that the config sets stay as they are. `ranks`: 0 for those of the cluster,
         or else of the config's mesh. Raises ConfigInvalid if no mesh has that many ranks, and OutOfMemory if nothing
         fits."""
         made = as_config(config)
         found = cls.__new__(cls)
-        found._own(_native.hws_plan_search(made._open, cluster, ranks, top))
+        found._own(_native.hws_plan_search(made._open, cluster, ranks, top, imbalance))
         return found
 
     def report(self) -> dict[str, Any]:

@@ -344,43 +344,52 @@ extern "C" {
     #[doc = " The plan of a config for devices that this machine need not have, with a prediction of how long a step"]
     #[doc = " takes there. `cluster`: the text of a cluster file (engine/cluster/README.md), or the name of one in the"]
     #[doc = " library: \"a100-80\", \"h100-80\", \"h200-141\". A config that names no /device gets the cluster's. `tokens`: the"]
-    #[doc = " tokens of a whole run, for which the report also predicts the days; 0: no prediction of a run. No device is"]
-    #[doc = " opened, and the result is the same on every machine."]
+    #[doc = " tokens of a whole run, for which the report also predicts the days; 0: no prediction of a run. `imbalance`:"]
+    #[doc = " where ranks divide experts (/mesh/ep), the rows that go to the experts of the busiest rank, over the mean"]
+    #[doc = " of all ranks; 1: balanced. The report is then that of the busiest rank, for which the others wait. No"]
+    #[doc = " device is opened, and the result is the same on every machine."]
     #[doc = ""]
     #[doc = " Instead of instructions and slots, the report has \"foretold\": {\"cluster\",\"seconds\",\"tokens_per_second\","]
     #[doc = " \"mfu\",\"bubble_share\",\"mean_seconds\": {\"computing\",\"exposed\": {group: seconds},\"copies\",\"bubble\"},\"stages\":"]
     #[doc = " [{\"stage\",\"device_bytes\",\"free_bytes\",\"memory\",\"seconds\"}],\"sent\": [{\"group\",\"operation\",\"hop\",\"bytes\":"]
-    #[doc = " {level: bytes}}],\"run\": {\"tokens\",\"steps\",\"days\",\"device_hours\"},\"not_hawser\",\"not_modelled\": [...],"]
-    #[doc = " \"bounds\"}. Each row of \"work\" also has the \"seconds\" of its kernels, without launches, and what they are"]
-    #[doc = " \"bound_by\": \"arithmetic\" or \"memory\". `not_hawser` is the name of the trainer that the cluster's `stack`"]
-    #[doc = " describes. `exposed` has the seconds in which a stage waits for data that is on its way; the seconds of a"]
-    #[doc = " stage add up to those of the step. `sent` lists what one rank of the first stage sends. The workspaces of a"]
-    #[doc = " GPU's libraries are upper bounds; bytes are exact only for devices of this machine."]
+    #[doc = " {level: bytes}}],\"run\": {\"tokens\",\"steps\",\"days\",\"device_hours\"},\"imbalance\",\"not_hawser\",\"not_modelled\":"]
+    #[doc = " [...], \"bounds\"}. Each row of \"work\" also has the \"seconds\" of its kernels, without launches, and what"]
+    #[doc = " they are \"bound_by\": \"arithmetic\" or \"memory\". `not_hawser` is the name of the trainer that the cluster's"]
+    #[doc = " `stack` describes. `exposed` has the seconds in which a stage waits for data that is on its way; the"]
+    #[doc = " seconds of a stage add up to those of the step. `sent` lists what one rank of the first stage sends. The"]
+    #[doc = " workspaces of a GPU's libraries are upper bounds; bytes are exact only for devices of this machine."]
     #[doc = ""]
-    #[doc = " Errors: HWS_INVALID_ARGUMENT for `tokens` below 0, and for a cluster with fields that are missing, unknown"]
-    #[doc = " or out of range: the message names all of them, and {\"problems\": [{\"pointer\",\"message\",\"fix\"}]} are the"]
-    #[doc = " details; HWS_NOT_FOUND for an unknown name; those of hws_plan_create."]
+    #[doc = " Errors: HWS_INVALID_ARGUMENT for `tokens` below 0, for an `imbalance` below 1 or, if the model has no"]
+    #[doc = " experts, above 1, and for a cluster with fields that are missing, unknown or out of range: the message"]
+    #[doc = " names all of them, and {\"problems\": [{\"pointer\",\"message\",\"fix\"}]} are the details; HWS_NOT_FOUND for"]
+    #[doc = " an unknown name; those of hws_plan_create."]
     pub fn hws_plan_create_on(
         config: *const hws_config,
         cluster: *const ::core::ffi::c_char,
         tokens: f64,
+        imbalance: f64,
         out: *mut *mut hws_plan,
     ) -> hws_status;
 }
 extern "C" {
     #[doc = " Searches for the fastest layouts of a config on a cluster, at the global batch of the config. The search"]
     #[doc = " varies the degrees of /mesh, /pipeline/schedule and chunks, /batch/micro_batch, /zero/stage and"]
-    #[doc = " /recompute/policy, except for fields that the config sets. `cluster`: as for hws_plan_create_on. `ranks`:"]
-    #[doc = " the number of devices; 0: those of the cluster, or else of the config's mesh. `top`: the number of layouts,"]
-    #[doc = " 1 to 1000."]
+    #[doc = " /recompute/policy; around the best layouts also /zero/reduce, prefetch and reshard_after_forward,"]
+    #[doc = " /recompute, /offload and /pipeline/layers. Fields that the config sets stay. `cluster`: as for"]
+    #[doc = " hws_plan_create_on. `ranks`: the number of devices; 0: those of the cluster, or else of the config's mesh."]
+    #[doc = " `top`: the number of layouts, 1 to 1000. `imbalance`: as for hws_plan_create_on."]
     #[doc = ""]
     #[doc = " The report is {\"cluster\",\"ranks\",\"global_batch\",\"layouts\": [{\"fields\": a config with the fields to set,"]
     #[doc = " \"seconds\",\"tokens_per_second\",\"mfu\",\"bubble_share\",\"exposed_seconds\": {group: seconds},\"fullest_stage\":"]
-    #[doc = " {\"stage\",\"device_bytes\",\"free_bytes\",\"memory\"}}],\"considered\",\"refused\",\"does_not_fit\": {reason: layouts},"]
-    #[doc = " \"fits_with_zero1\",\"slower\",\"forecasts\",\"not_tried\",\"not_tried_seconds\"}. The fastest layout comes first; of"]
-    #[doc = " equally fast layouts, the simpler one. `not_tried` layouts were not simulated, because the number and size"]
-    #[doc = " of simulations are limited; each takes at least `not_tried_seconds`. The result is the same on every"]
-    #[doc = " machine."]
+    #[doc = " {\"stage\",\"device_bytes\",\"free_bytes\",\"memory\"}}],\"why\": [{\"field\",\"value\",\"others\": [{\"value\",\"seconds\","]
+    #[doc = " \"least_seconds\",\"fits\",\"note\"}]}],\"considered\",\"refused\",\"does_not_fit\": {reason: layouts},\"fits_with\":"]
+    #[doc = " {change: layouts},\"slower\",\"forecasts\",\"varied\",\"not_tried\",\"not_tried_seconds\"}. The fastest layout comes"]
+    #[doc = " first; of equally fast layouts, the simpler one. `why` has, for each field of the fastest layout, the"]
+    #[doc = " fastest layouts with other values: their `seconds`, or `least_seconds` if they were not simulated; `fits`"]
+    #[doc = " is false if none fits. `fits_with` counts layouts that do not fit by what would make their least bytes"]
+    #[doc = " fit. Of the `forecasts`, `varied` differ from others in few fields. `not_tried` layouts were not"]
+    #[doc = " simulated, because the number and size of simulations are limited; each takes at least"]
+    #[doc = " `not_tried_seconds`. The result is the same on every machine."]
     #[doc = ""]
     #[doc = " Errors: HWS_CONFIG_INVALID if no mesh has that many ranks or none divides the global batch, with the"]
     #[doc = " nearest number that works, and if the rules of configs refuse every layout; HWS_OUT_OF_MEMORY if the model"]
@@ -390,6 +399,7 @@ extern "C" {
         cluster: *const ::core::ffi::c_char,
         ranks: i64,
         top: i32,
+        imbalance: f64,
         out: *mut *mut hws_plan,
     ) -> hws_status;
 }

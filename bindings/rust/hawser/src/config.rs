@@ -209,21 +209,22 @@ impl Plan {
     /// Computes the plan of a config for devices that this machine need not have, and predicts how long a
     /// step takes there. `cluster`: the text of a cluster file, or the name of one in the library, such as
     /// "h100-80". `tokens`: the tokens of a whole run, to predict its days; 0: no prediction of a run.
-    pub fn new_on(config: &Config, cluster: &str, tokens: f64) -> Result<Self> {
+    /// `imbalance`: the load of the busiest rank's experts over the mean of all ranks; 1: balanced.
+    pub fn new_on(config: &Config, cluster: &str, tokens: f64, imbalance: f64) -> Result<Self> {
         let cluster = c_string("cluster", cluster)?;
         Handle::make(sys::hws_plan_destroy, |out| unsafe {
-            sys::hws_plan_create_on(config.raw(), cluster.as_ptr(), tokens, out)
+            sys::hws_plan_create_on(config.raw(), cluster.as_ptr(), tokens, imbalance, out)
         })
         .map(Self)
     }
 
     /// Searches for the fastest layouts of a config on a cluster. Fields that the config sets stay as they are.
     /// `ranks`: the number of devices; 0: those of the cluster, or else of the config's mesh. `top`: the number
-    /// of layouts.
-    pub fn search(config: &Config, cluster: &str, ranks: i64, top: i32) -> Result<Self> {
+    /// of layouts. `imbalance`: as for [`Plan::new_on`].
+    pub fn search(config: &Config, cluster: &str, ranks: i64, top: i32, imbalance: f64) -> Result<Self> {
         let cluster = c_string("cluster", cluster)?;
         Handle::make(sys::hws_plan_destroy, |out| unsafe {
-            sys::hws_plan_search(config.raw(), cluster.as_ptr(), ranks, top, out)
+            sys::hws_plan_search(config.raw(), cluster.as_ptr(), ranks, top, imbalance, out)
         })
         .map(Self)
     }

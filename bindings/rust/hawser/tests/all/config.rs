@@ -57,15 +57,15 @@ fn layouts_are_proven_and_fitted() {
     assert_eq!(Plan::new(&config).unwrap().report().unwrap().ranks, 2);
     let alone = config.fit_ranks(1).unwrap();
     assert_eq!(Plan::new(&alone).unwrap().report().unwrap().ranks, 1);
-    let there = Plan::new_on(&alone, "h100-80", 1e9).unwrap();
+    let there = Plan::new_on(&alone, "h100-80", 1e9, 1.0).unwrap();
     assert!(there.report().unwrap().others["foretold"]["run"]["days"].as_f64().unwrap() > 0.0);
     assert!(there.text().unwrap().contains("MFU"));
     assert_eq!(there.trace().unwrap()["otherData"]["predicted"], true);
     assert!(there.trace_svg().unwrap().starts_with("<svg "));
     assert_eq!(Plan::new(&alone).unwrap().trace().unwrap_err().code(), Code::FailedPrecondition);
-    let found = Plan::search(&alone, "h100-80", 1, 2).unwrap();
+    let found = Plan::search(&alone, "h100-80", 1, 2, 1.0).unwrap();
     assert!(found.text().unwrap().contains("layouts were considered"));
-    assert_eq!(Plan::new_on(&alone, "h100", 0.0).err().unwrap().code(), Code::NotFound);
+    assert_eq!(Plan::new_on(&alone, "h100", 0.0, 1.0).err().unwrap().code(), Code::NotFound);
     assert_eq!(config.fit_ranks(3).map(|_| ()).unwrap_err().code(), Code::ConfigInvalid);
 }
 

@@ -165,9 +165,10 @@ public final class Config extends NativeObject implements AutoCloseable {
    *
    * @param cluster the text of a cluster file, or the name of one in the library, such as "h100-80"
    * @param tokens the tokens of a whole run, to predict its days; 0: no prediction of a run
+   * @param imbalance the load of the busiest rank's experts over the mean of all ranks; 1: balanced
    */
-  public Plan planOn(String cluster, double tokens) {
-    return new Plan(Native.hws_plan_create_on(this, cluster, tokens));
+  public Plan planOn(String cluster, double tokens, double imbalance) {
+    return new Plan(Native.hws_plan_create_on(this, cluster, tokens, imbalance));
   }
 
   /**
@@ -176,9 +177,10 @@ public final class Config extends NativeObject implements AutoCloseable {
    * @param cluster the text of a cluster file, or the name of one in the library, such as "h100-80"
    * @param ranks the number of devices; 0: those of the cluster, or else of the mesh
    * @param top the number of layouts
+   * @param imbalance the load of the busiest rank's experts over the mean of all ranks; 1: balanced
    */
-  public Plan searchPlans(String cluster, long ranks, int top) {
-    return new Plan(Native.hws_plan_search(this, cluster, ranks, top));
+  public Plan searchPlans(String cluster, long ranks, int top, double imbalance) {
+    return new Plan(Native.hws_plan_search(this, cluster, ranks, top, imbalance));
   }
 
   /** Returns the fields that were set, as JSON. Parsing the JSON gives an equal config. */

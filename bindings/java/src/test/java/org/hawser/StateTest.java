@@ -47,13 +47,13 @@ class StateTest {
       }
     }
     try (Config config = Config.parse(Tiny.JSON);
-        Plan there = config.planOn("h100-80", 1e9)) {
+        Plan there = config.planOn("h100-80", 1e9, 1)) {
       assertTrue(there.toJson().contains("\"foretold\""));
       assertTrue(there.toText().contains("GPU-hours"));
       assertTrue(there.trace(Format.JSON).contains("traceEvents"));
       assertTrue(there.trace(Format.SVG).startsWith("<svg "));
-      assertThrows(HawserException.NotFound.class, () -> config.planOn("h100", 0));
-      try (Plan found = config.searchPlans("h100-80", 1, 2)) {
+      assertThrows(HawserException.NotFound.class, () -> config.planOn("h100", 0, 1));
+      try (Plan found = config.searchPlans("h100-80", 1, 2, 1)) {
         assertTrue(found.toJson().contains("\"layouts\""));
       }
     }
