@@ -38,7 +38,7 @@ constexpr Fp8Format kE5m2{2, 15, 0x7b, 127 - 109, 240, 0x77};
 static inline constexpr Fp8Format fp8_format(DType type) { return type == DType::kE4m3Block ? kE4m3 : kE5m2; }
 
 /// e + 127 for a maximum of these bits, with `margin` (fp8_round.h).
-constexpr int32_t fp8_exponent(const Fp8Format& f, uint32_t maximum_bits, int32_t margin) {
+static inline constexpr int32_t fp8_exponent(const Fp8Format& f, uint32_t maximum_bits, int32_t margin) {
   // A fraction above 1.75 carries into the exponent.
   const int32_t least = static_cast<int32_t>((maximum_bits + 0x1fffffu) >> 23) - f.top() + margin;
   const int32_t e = least > f.least_exponent ? least : f.least_exponent;
