@@ -1,5 +1,5 @@
-// Precision rules: refuse loss scales that are no powers of two, precisions fp16 and fp8 where they have
-// no kernels, and recipe "current" of fp8 if work is divided so that products see parts of operands.
+// Precision rules: refuse loss scales that are not powers of two, precisions fp16 and fp8 on devices without
+// kernels for them, and the fp8 recipe "current" if a product has only a part of an operand.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -33,7 +33,7 @@ constexpr char kInitial[] = "/loss_scale/initial", kBackoff[] = "/loss_scale/bac
 bool is_fp8(const Effective& c) { return c.is("/precision", "fp8"); }
 bool is_current(const Effective& c) { return is_fp8(c) && c.is("/fp8/recipe", "current"); }
 
-/// A row for an axis of the mesh that cuts operands of products. Ranks agree on maxima at the end of a step.
+/// A check for a mesh axis that divides operands of products, because ranks exchange maxima only once a step.
 template <const char* kAxis>
 constexpr Check cuts_current(const char* message) {
   return {"/fp8/recipe",

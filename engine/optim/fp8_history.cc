@@ -10,7 +10,7 @@ Fp8History::Fp8History(std::vector<Operand> operands, int64_t steps)
   for (const Operand& operand : operands_) maxima_.push_back(operand.first);
 }
 
-/// Drops what is too old, and takes the largest, which is the oldest.
+/// Drops maxima that are too old, and takes the largest of the others, which is the oldest.
 void Fp8History::expire(size_t operand) {
   std::vector<Fp8Maximum>& kept = kept_[operand];
   const auto first =

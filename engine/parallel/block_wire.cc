@@ -67,7 +67,7 @@ void BlockWire::all_to_all_v(void* in, const std::vector<int64_t>& in_bytes, con
     if (r != rank_) to_others += out_bytes[member], from_others += in_bytes[member];
     bytes += in_bytes[member] + out_bytes[member];
   }
-  // Without balance, the busiest rank receives more than it sends, and that takes longer.
+  // Without balance, the busiest rank receives more than it sends, so its receives take longer.
   const int64_t noted = dry() ? std::max(to_others, from_others) : to_others;
   if (noted > 0) note(Operation::kAllToAll, noted);
   most_bytes_ = std::max(most_bytes_, bytes);

@@ -42,9 +42,9 @@ int32_t* ExpertParallel::ends(const Call& c) const {
   return host_.ends + c.ctx.expert_call * wire_.ranks() * c.experts();
 }
 
-/// Returns the rows that rank `from` has for the experts of rank `to` in a dry run: this rank's experts get
-/// as many as the wire's imbalance states, but no row more than once for each expert. The others share the
-/// rest.
+/// Returns the rows that each rank has for the experts of rank `to` in a dry run. This rank's experts get as
+/// many as the wire's imbalance states, but no row more than once for each expert. The experts of the other
+/// ranks share the remaining rows.
 int64_t ExpertParallel::assumed(const Call& c, int64_t to) const {
   const int64_t places = c.rows.dispatcher.places(c.ctx), balanced = places / wire_.ranks();
   const int64_t most = c.ctx.rows() * std::min(c.rows.dispatcher.top_k(), c.experts() / wire_.ranks());
@@ -132,7 +132,7 @@ void ExpertParallel::begin_to_send_rows(const Call& c, int64_t round, void* to, 
 }
 
 /// Sends rows of x and their gate weights to the ranks of their experts, into the saved buffers. Returns the
-/// received rows before they are encoded, in the workspace if they are.
+/// received rows. If the saved rows are encoded, these are the rows before that, in the workspace.
 const void* ExpertParallel::bring(const Call& c, int64_t round, const void* x) const {
   send_offsets(c, round, round_.rows);
   nn::SavedRows saved = c.rows.experts.saved_input(c.ctx, room());

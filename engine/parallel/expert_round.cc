@@ -1,4 +1,4 @@
-// The limits of a round of expert parallelism, and the host memory of its counts.
+// ExpertRound and ExpertHost: the limits of a round of expert parallelism, and the host memory of its counts.
 #include <algorithm>
 #include <cmath>
 

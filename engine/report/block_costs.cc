@@ -61,8 +61,8 @@ void add_state(const Plan& plan, std::vector<BlockCosts>* blocks) {
   }
 }
 
-/// Returns the bytes that a stage needs beyond its state and the activations of its two micro-batches, of
-/// which the last stage has one at a time.
+/// Returns the bytes that a stage needs beyond its state and its saved activations. The last stage saves the
+/// activations of one micro-batch at a time, the others those of two.
 double transient_bytes(const EnginePlans& plans, const std::vector<BlockCosts>& blocks) {
   const double in_flight = plans.stage.has(static_cast<int32_t>(blocks.size()) - 1) ? 1 : 2;
   auto bytes = static_cast<double>(plans.device_bytes());

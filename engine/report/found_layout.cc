@@ -7,7 +7,7 @@
 namespace hawser::train {
 namespace {
 
-/// Returns the seconds that stages wait for data-parallel ranks, the mean.
+/// Returns the mean seconds for which stages wait for data-parallel ranks.
 double waits_for_data(const cluster::StageTimes& mean) {
   using enum parallel::TransferGroup;
   double all = 0;

@@ -17,7 +17,7 @@ namespace pipeline = parallel::pipeline;
 /// layouts that divide layers among more are rarely fast.
 constexpr int64_t kMostMeasured = 64;
 
-/// Share of a layout's bytes that the bound counts if its costs were not measured, roughly.
+/// Approximate share of a layout's bytes that the bound counts if the layout's costs were not measured.
 constexpr double kUnmeasuredShare = 0.85;
 
 bool trains_all(const config::ResolvedConfig& config) {
@@ -38,8 +38,8 @@ bool offloads_state(const config::ResolvedConfig& config) {
          config.offload.gradients != config::OffloadSpace::kOff;
 }
 
-/// Returns the bytes of the state of the model on one rank, which keeps all of it: what is trained, by which
-/// optimizer, and in which types follows from the layout of its shards.
+/// Returns the bytes of the model's state on one rank that keeps all of it. The layout of its shards
+/// determines what is trained, by which optimizer, and in which types.
 BlockCosts state_bytes(const nn::Model& model, config::ResolvedConfig config) {
   if (offloads_state(config)) return {};
   const bool records = config.zero.quantized_weights != parallel::QuantizedWeights::kOff;

@@ -8,9 +8,9 @@
 namespace hawser::train {
 namespace {
 
-/// Waits for data-parallel ranks that take a smaller share of the step are not worth a forecast.
+/// If waits for data-parallel ranks take a smaller share of the step, shorter waits are not worth a forecast.
 constexpr double kLeastExposed = 1e-3;
-/// Layers that are moved from one chunk to another in the neighbours of a layout.
+/// Most neighbours of a layout that move a layer from one chunk to another.
 constexpr size_t kMostMoves = 4;
 
 constexpr int64_t kSelective = 1, kFull = 2;  // of kRecomputePolicies
@@ -138,8 +138,8 @@ std::vector<LayoutChoice> LayoutDetails::neighbours(const LayoutChoice& c, const
   return all;
 }
 
-/// Moves a layer from the busiest stage, or from the fullest if the layout does not fit, to the least busy
-/// or full.
+/// Adds layouts in which a layer moves from the busiest stage to the least busy one or, if `c` does not fit,
+/// from the fullest stage to the least full one.
 void LayoutDetails::add_moves(const LayoutChoice& c, const LayoutLoads& loads,
                               std::vector<LayoutChoice>* all) const {
   if (c.pp == 1 || space_.is_set("/pipeline/layers")) return;

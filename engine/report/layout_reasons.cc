@@ -27,7 +27,7 @@ std::string detail_of(const LayoutChoice& c, const std::string& pointer) {
   return "default";
 }
 
-/// The layers of all chunks are a long text.
+/// Keeps only the fastest value, because a value of /pipeline/layers is a long text.
 void keep_fastest(std::vector<OtherValue>* others) {
   const auto slower = [](const OtherValue& a, const OtherValue& b) {
     return std::pair(a.outcome, a.seconds) < std::pair(b.outcome, b.seconds);
@@ -35,7 +35,7 @@ void keep_fastest(std::vector<OtherValue>* others) {
   *others = {*std::min_element(others->begin(), others->end(), slower)};
 }
 
-/// Returns the only detail in which two layouts differ, if there is one and all else is equal.
+/// Returns the detail in which two layouts differ, if they differ in nothing else.
 std::optional<std::string> only_difference(const LayoutChoice& a, const LayoutChoice& b) {
   LayoutChoice other = b;
   other.details = a.details, other.kinds = a.kinds;
@@ -116,8 +116,8 @@ std::vector<FieldReason> LayoutReasons::of(const LayoutChoice& best, double seco
       const auto& [value, known] = *it;
       OtherValue other;
       other.value = value_text(field.pointer, value);
-      // A bound below the prediction is of a layout that may be faster than the predicted one. It says
-      // nothing if it is below the seconds of the best.
+      // A bound below the prediction belongs to a layout that may be faster than the predicted one. The
+      // bound is useless if it is below the seconds of the best layout.
       const bool bounded = known.bound > 0 &&
                            (known.predicted == 0 || (known.bound < known.predicted && known.bound > seconds));
       other.seconds = bounded ? known.bound : known.predicted;

@@ -32,9 +32,11 @@ constexpr LayoutDetails::Offload kOffloads[] = {{true, false, false}, {false, tr
                                                 {true, true, false},  {false, false, true},
                                                 {true, false, true},  {true, true, true}};
 
-/// Layouts whose details are varied: of those that fit, and of faster ones that do not.
+/// Most layouts of each kind whose details are varied: the fastest, faster ones that do not fit, and faster
+/// ones that fit only with offload.
 constexpr int64_t kSeeds = 3;
-/// Of layouts whose least bytes do not fit, so many are kept for offload. Larger spaces have other layouts.
+/// Most layouts that are kept for offload because their least bytes do not fit. If there are more, none of
+/// them is tried.
 constexpr size_t kMostOffloadable = 20'000;
 
 struct Candidate {
@@ -125,8 +127,8 @@ class Search {
     return false;
   }
 
-  /// Tries the layouts, except those that `left` receives. `tight` receives layouts that likely do not
-  /// fit, which are tried last. Null: they are tried as well.
+  /// Tries the layouts, except those that `left` receives. `tight` receives the layouts that probably do not
+  /// fit, which are tried last. If it is null, they are tried now.
   void try_in_order(const std::vector<Candidate>& all, std::vector<Candidate>* tight,
                     std::vector<Candidate>* left) {
     std::vector<Candidate> now;
@@ -211,7 +213,7 @@ class Search {
       forecast = std::make_unique<const Forecast>(*config, cluster_, options_.imbalance);
     } catch (const Error& error) {
       if (error.code() != Code::kConfigInvalid) throw;
-      return tried;  // refused with what the rules do not know, such as the
+      return tried;  // refused for what the rules do not know, such as the
                      // device
     }
     tried.outcome = forecast->fits() ? Tried::Outcome::kFits : Tried::Outcome::kTooLarge;
@@ -253,8 +255,8 @@ class Search {
     reasons_.add_too_large(c, why);
   }
 
-  /// Varies the details of the fastest layouts, of layouts that would be faster if they fitted, and of those
-  /// that would be if parts of them were offloaded.
+  /// Varies the details of the fastest layouts, of layouts that would be faster but do not fit, and of
+  /// layouts that would be faster and fit only with offload.
   void vary() {
     most_ = result_.forecasts + options_.most / 3, most_passes_ = passes_ + kMostPasses / 8;
     std::vector<FoundLayout> seeds = result_.layouts;

@@ -24,7 +24,7 @@ HWS_INLINE uint32_t largest_bits(const float* x) {
   return static_cast<uint32_t>(vhmax_bits(most));
 }
 
-/// Encodes x[0..128) with 2^(exponent - 127), under which all of x must fit.
+/// Encodes x[0..128) with the scale 2^(exponent - 127), under which all numbers must fit.
 HWS_NOINLINE void encode_numbers(const Fp8Format& f, uint8_t* record, const float* x, int32_t exponent) {
   const vw largest =
       splat(static_cast<uint32_t>(exponent == f.largest_exponent ? f.code_at_largest : f.largest_code));
@@ -44,7 +44,7 @@ HWS_NOINLINE void encode_numbers(const Fp8Format& f, uint8_t* record, const floa
   record[kBlock] = static_cast<uint8_t>(exponent);
 }
 
-/// Encodes x[0..128) with the power of two of its largest number.
+/// Encodes x[0..128) with the scale that its largest number needs.
 void encode_record(const Fp8Format& f, uint8_t* record, const float* x) {
   const uint32_t absmax = largest_bits(x);
   if (absmax >= 0x7f800000u) {
@@ -57,7 +57,7 @@ void encode_record(const Fp8Format& f, uint8_t* record, const float* x) {
   encode_numbers(f, record, x, exponent < f.least_exponent ? f.least_exponent : exponent);
 }
 
-/// Encodes x[0..128), which it changes, with a power of two under which some numbers may not fit.
+/// Encodes x[0..128) with a given scale. Numbers that do not fit saturate, which changes x.
 void encode_saturating(const Fp8Format& f, uint8_t* record, float* x, int32_t exponent) {
   const auto code =
       static_cast<uint32_t>(exponent == f.largest_exponent ? f.code_at_largest : f.largest_code);

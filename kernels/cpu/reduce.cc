@@ -27,8 +27,9 @@ struct RowBlocks {
   bool is_complete(int64_t r) const { return at_bound(r) || (last && r == rows); }
 };
 
-/// sums[j] += dy[r * stride + j] for rows [begin, end), in ascending r. Several rows are read at once because
-/// several streams of memory are faster than one. The next rows are prefetched because they are far apart.
+/// Adds dy[r * stride + j] to sums[j] for rows r in [begin, end), in ascending order. Several rows are read
+/// at once because several streams of memory are faster than one. The next rows are prefetched because they
+/// are far apart.
 template <class T>
 void add_rows(float* sums, const T* dy, int64_t stride, int64_t columns, int64_t begin, int64_t end) {
   constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
@@ -74,7 +75,7 @@ void sum_columns(const ColumnSum& args, int64_t first, int64_t last) {
   }
 }
 
-/// Returns the columns of a task: as many as a task may have, if there are tasks for all workers.
+/// Returns the columns of a task: as many as a task may have, or fewer so that all workers have a task.
 int64_t columns_of_task(int64_t columns, int64_t workers) {
   const int64_t share = columns / (workers > 1 ? workers : 1) / kFewColumns * kFewColumns;
   return share >= kColumns ? kColumns : share > kFewColumns ? share : kFewColumns;

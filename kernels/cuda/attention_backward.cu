@@ -1,7 +1,7 @@
-// Attention backward in f32 (FlashAttention-2, algorithm 2) without atomics. Probabilities are recomputed from the
-// saved log-sum-exp twice: by the blocks that own tiles of keys (dk and dv, over the query heads of the group
-// in ascending order), and by the blocks that own tiles of queries (dq). The workspace holds dout · o of
-// every query.
+// Attention backward in f32 (FlashAttention-2, algorithm 2) without atomics. Probabilities are recomputed
+// from the saved log-sum-exp twice: by the blocks that own tiles of keys (dk and dv, over the query heads of
+// the group in ascending order), and by the blocks that own tiles of queries (dq). The workspace holds
+// dout · o of every query (attention_deltas.cu).
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_tile.h"
 

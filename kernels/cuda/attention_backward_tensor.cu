@@ -1,7 +1,7 @@
-// Attention backward on tensor cores, for products of bf16 values (FlashAttention-2, algorithm 2), without atomics.
-// Probabilities are recomputed from the saved log-sum-exp twice: by the blocks that own 64 keys (dk and dv, over the
-// query heads of the group in ascending order), and by the blocks that own 64 queries (dq). The workspace holds
-// dout · o of every query, from the kernel of attention_backward.cu.
+// Attention backward on tensor cores, for products of bf16 values (FlashAttention-2, algorithm 2), without
+// atomics. Probabilities are recomputed from the saved log-sum-exp twice: by the blocks that own 64 keys (dk
+// and dv, over the query heads of the group in ascending order), and by the blocks that own 64 queries (dq).
+// The workspace holds dout · o of every query (attention_deltas.cu).
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_tensor.h"
 
@@ -60,8 +60,8 @@ __device__ __forceinline__ void load_keys(Shared<kQueries, kKeys, kHead>& shared
              {0, s.seq_k}, s.v_dim(), wide);
 }
 
-/// Turns a score q · k into the dropped probability, and dp = dout · v into the gradient of the score: with m the
-/// dropout factor, ds = p (m dp - delta) times the slope of the cap and the scale.
+/// Turns a score q · k into the probability after dropout, and dp = dout · v into the gradient of the
+/// score: ds = p (m dp - delta) times the slope of the cap and the scale, where m is the dropout factor.
 template <int kQueries, int kKeys, int kHead>
 __device__ __forceinline__ void score_gradient(const Shared<kQueries, kKeys, kHead>& shared,
                                                const AttentionShape& s, int row, int column, int64_t key0,
@@ -82,8 +82,8 @@ __device__ __forceinline__ void score_gradient(const Shared<kQueries, kKeys, kHe
   dp = ds;
 }
 
-/// Writes own row r, whose columns start at element `at` of `to`, or adds it if the gradient accumulates; writes 0 if
-/// `nothing` is seen.
+/// Writes own row r to element `at` and on of `to`, or adds it if the gradient accumulates. If `nothing` is
+/// seen, the row is 0.
 template <class T, int kColumns>
 __device__ __forceinline__ void store_gradient(const AttentionBackward& a, bool accumulate, void* to,
                                                int64_t at, int64_t size, int r, WarpSums<kColumns>& sums,

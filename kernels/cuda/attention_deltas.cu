@@ -1,5 +1,5 @@
-// dout · o of every query, which both implementations of attention's backward need (FlashAttention-2, algorithm 2,
-// line 4).
+// Deltas of attention's backward: computes dout · o of every query, which both of our implementations need
+// (FlashAttention-2, algorithm 2, line 4).
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_tile.h"
 

@@ -1,4 +1,4 @@
-// Attention forward in f32 (FlashAttention-2, algorithm 1): one block for each tile of queries of a head, which
+// Attention forward in f32 (FlashAttention-2, algorithm 1): one block for each tile of queries of a head. It
 // visits key tiles from left to right with an online softmax. Tiles that no query of the block sees are
 // skipped.
 #include "kernels/cuda/attention.h"

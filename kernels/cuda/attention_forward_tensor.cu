@@ -1,6 +1,6 @@
-// Attention forward on tensor cores, for products of bf16 values (FlashAttention-2, algorithm 1): one block for each
-// 64 queries of a head, which visits key tiles from left to right with an online softmax. Tiles that no query of the
-// block sees are skipped.
+// Attention forward on tensor cores, for products of bf16 values (FlashAttention-2, algorithm 1): one block
+// for each 64 queries of a head. It visits key tiles from left to right with an online softmax. Tiles that no
+// query of the block sees are skipped.
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_tensor.h"
 
@@ -18,12 +18,13 @@ struct Shared {
   Mask<kOwnRows, kKeys> mask;
 };
 
-/// Running maximum and sum of a thread's two rows, the same on the four lanes of a row.
+/// Running maximum and sum of a thread's two rows. The four lanes of a row have the same values.
 struct Softmax {
   float max[2] = {-INFINITY, -INFINITY}, sum[2] = {};
 };
 
-/// Turns scores into probabilities relative to the largest score so far, after dropout, and rescales earlier sums.
+/// Turns scores into probabilities relative to the largest score so far, applies dropout, and rescales
+/// earlier sums.
 template <int kKeys, int kHead>
 __device__ __forceinline__ void softmax_tile(const AttentionShape& s, WarpSums<kKeys>& scores, int64_t key0,
                                              Softmax& running, WarpSums<kHead>& o,
@@ -52,8 +53,8 @@ __device__ __forceinline__ void softmax_tile(const AttentionShape& s, WarpSums<k
   }
 }
 
-/// Merges own row r of `o`, query t, into the result over other keys, whose log-sum-exp was `before`. Returns the
-/// log-sum-exp of both.
+/// Merges own row r of `o`, query t, into the result over other keys, whose log-sum-exp was `before`. Returns
+/// the log-sum-exp of both.
 template <int kHead>
 __device__ __forceinline__ float merge_row(const AttentionForward& a, Head head, int64_t t, int r,
                                            WarpSums<kHead>& o, float sum, float lse, float before) {
@@ -78,8 +79,8 @@ __device__ __forceinline__ void store_row(const AttentionForward& a, Head head, 
   }
 }
 
-/// Writes the results of a block's queries, or merges them. Rows of queries that see no key become 0 or, when merging,
-/// stay unchanged.
+/// Writes the results of a block's queries, or merges them. Rows of queries that see no key become 0 or, when
+/// merging, stay unchanged.
 template <int kHead, class T, class AnyMask>
 __device__ __forceinline__ void store_results(const AttentionForward& a, Head head, int64_t t0,
                                               WarpSums<kHead>& o, const Softmax& running,

@@ -26,7 +26,7 @@ __device__ inline unsigned code_of(const Fp8Format& f, float x, float factor, un
   return (code < largest ? code : largest) | (bits_of(x) >> 24 & 0x80u);
 }
 
-/// Returns x, or the number of the largest code if x is larger.
+/// Returns x, limited to the magnitude of the largest code.
 __device__ inline float limited(const Fp8Format& f, float x, unsigned largest, int exponent) {
   const unsigned most =
       (largest << (23 - f.fraction_bits)) + (static_cast<unsigned>(exponent - f.bias) << 23);

@@ -1,6 +1,6 @@
-// The products of experts: bf16 ones on tensor cores (tensor_tile.h), f32 ones by the plain tiles of matmul_tile.h.
-// The division of rows among experts is known only on the device, so the grid has room for any division, and a block
-// finds its expert from the offsets.
+// The products of experts: bf16 ones on tensor cores (tensor_tile.h), f32 ones by the plain tiles of
+// matmul_tile.h. The division of rows among experts is known only on the device, so the grid has room for any
+// division, and a block finds its expert from the offsets.
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/matmul_tile.h"
 #include "kernels/cuda/table.h"
@@ -23,7 +23,8 @@ __device__ __forceinline__ void store_element(const GroupedMatmul& m, int64_t at
   }
 }
 
-/// Stores the sums of columns 2 i and 2 i + 1 in one access if `wide`, which both columns' addresses must allow.
+/// Stores the sums of columns 2 i and, if `both`, 2 i + 1. Two columns are stored in one access if `wide`,
+/// which their addresses must allow.
 __device__ __forceinline__ void store_pair(const GroupedMatmul& m, int64_t at, const float* sum, bool wide,
                                            bool both) {
   if (!wide || !both) {
@@ -43,11 +44,12 @@ __device__ __forceinline__ void store_pair(const GroupedMatmul& m, int64_t at, c
 
 /// A tile of rows of one group.
 struct GroupTile {
-  int64_t group, begin, rows,
-      row0;  ///< the group's first row and number of rows; the tile's first row within it
+  int64_t group, begin, rows;  ///< the group, its first row, its number of rows
+  int64_t row0;                ///< the tile's first row within the group
 };
 
-/// Finds tile number `tile` of tiles of `height` rows, of which none has rows of two groups. False: there is none.
+/// Finds tile number `tile`. A tile has at most `height` rows, all of one group. Returns false if there is no
+/// such tile.
 __device__ __forceinline__ bool find_tile(const GroupedMatmul& m, int64_t tile, int height,
                                           GroupTile* found) {
   for (int64_t group = 0; group < m.groups; ++group) {
@@ -101,12 +103,12 @@ __global__ void __launch_bounds__(kTileThreads)
   }
 }
 
-/// Whether the rows of a and b, and pairs of columns of c, allow wide accesses.
+/// True if the rows of a and b, and pairs of columns of c, allow wide accesses.
 struct Wide {
   bool a, b, c;
 };
 
-/// Like grouped_rows_kernel, on tensor cores. Right: kDepth if b is transposed.
+/// Like grouped_rows_kernel, on tensor cores. kRight is kDepth if b is transposed.
 template <Inner kRight>
 __global__ void __launch_bounds__(kTensorThreads, 2)
     grouped_rows_tensor_kernel(const GroupedMatmul m, Wide wide) {
@@ -142,7 +144,8 @@ __global__ void __launch_bounds__(kTensorThreads, 2)
   });
 }
 
-/// The grid of tiles of `side` rows and columns: one column of blocks an expert, or rows of tiles.
+/// Returns the grid for tiles of `side` rows and columns. x and y are the tiles of an expert and the experts
+/// if rows are summed, otherwise the tiles of rows and of columns.
 dim3 tiles_of(const GroupedMatmul& m, int side) {
   const int64_t column_tiles = blocks_for(m.n, side);
   if (m.sums_rows)

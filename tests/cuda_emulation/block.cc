@@ -194,7 +194,7 @@ void run_grid(Machine& m, size_t shared_bytes) {
   device::unpoison(rest, end - rest);
 }
 
-/// Continues when all lanes of the warp are here. `orders_memory`: accesses before it come before those after it.
+/// Continues when all lanes of the warp have arrived. `orders_memory`: earlier accesses precede later ones.
 void warp_operation(bool orders_memory = true) {
   Machine& m = machine();
   Fiber& self = *m.current;

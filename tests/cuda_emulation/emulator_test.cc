@@ -45,7 +45,7 @@ TEST(Emulator, LoadsMatricesAsADeviceWould) {
   run_in_order(Order::kShuffled,
                [&](kernels::cuda::CudaStream& stream) { matrices_with_warp_barrier(out.data(), stream); });
   for (int i = 0; i < kPlantedFloats; ++i) {
-    const int lane = i % 32, matrix = i % 4, row = matrix * 8 + lane / 4;  // whose address lane `row` gave
+    const int lane = i % 32, matrix = i % 4, row = matrix * 8 + lane / 4;  // lane `row` gave its address
     ASSERT_EQ(out[static_cast<size_t>(i)], 31 - row) << i;
   }
   const auto odd = findings_of(matrices_at_odd_places, Order::kAscending);

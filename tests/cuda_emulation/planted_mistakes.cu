@@ -76,7 +76,7 @@ __global__ void read_from_neighbour(float* out) {
   if (out[next] > 1) out[place()] = 2;
 }
 
-/// Rows of ldmatrix, of 8 numbers, `stride` elements apart.
+/// Rows for ldmatrix: each has 8 numbers, and they are `stride` elements apart.
 struct Rows {
   alignas(16) bf16 element[kThreads * 12];
 };

@@ -1,5 +1,5 @@
-// The instructions of tensor cores, by their definition (PTX ISA 8.0, "ldmatrix" and "Matrix fragments for
-// mma.m16n8k16 with floating point type").
+// Emulates the instructions of tensor cores by their definition (PTX ISA 8.0, "ldmatrix" and "Matrix
+// fragments for mma.m16n8k16 with floating point type").
 #include "tests/cuda_emulation/block.h"
 #include "tests/cuda_emulation/include/emulated_tensor_core.h"
 

@@ -102,7 +102,7 @@ Product product(const Layer& layer, const std::string& form, DType type) {
   return made;
 }
 
-/// The peak rate of fp32 arithmetic in registers on all workers, of a short time.
+/// Measures for a short time the peak rate of fp32 arithmetic in registers on all workers.
 double peak(Stream& stream) {
   constexpr int64_t kRounds = 25'000;
   std::vector<double> done(static_cast<size_t>(stream.num_workers));

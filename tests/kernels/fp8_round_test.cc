@@ -117,7 +117,7 @@ TEST(Fp8Round, AgreesWithRecordsOfTheSameNumbers) {
     }
 }
 
-/// Numbers saturate, or are subnormal; some are not finite, and the last record is not full.
+/// Some numbers saturate, are subnormal or are not finite, and the last record is not full.
 TEST(Fp8Round, RecordsOfAGivenMaximumHoldTheRoundedNumbers) {
   constexpr int64_t kNumbers = 300;
   for (const DType type : kTypes)

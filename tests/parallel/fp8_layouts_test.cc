@@ -1,5 +1,5 @@
-// Fp8 layouts test: if ranks, row tiles or experts have parts of an operand, delayed scales follow from the
-// whole operand, so layouts that promise the same bits keep them under precision fp8.
+// Tests layouts under precision fp8: if ranks, row tiles or experts have parts of an operand, delayed scales
+// follow from the complete operand, so layouts that promise the same bits keep them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -68,7 +68,7 @@ Json history_after_a_step(const Problem& problem, const Layout& layout) {
 }
 
 /// The history of a layout has the operands of one rank. The first input follows from the embedding, so it
-/// has the same bits; later ones follow from sums in another order.
+/// has the same bits. Later inputs follow from sums in another order.
 void expect_maxima_of_one_rank(const Problem& problem, const Layout& layout) {
   Layout serial;
   serial.accumulation = layout.accumulation * layout.dp();

@@ -59,13 +59,14 @@ int64_t exchanged(const Forecast& forecast) {
   return bytes;
 }
 
-/// `rows`: that each rank sends to the busiest. `again`: of these, in later rounds.
+/// `rows`: rows that each rank sends to the busiest. `again`: those of them that it sends in later rounds.
 int64_t bytes_by_hand(int64_t rows, int64_t again) {
   const int64_t row = 4 * kWidth;  // of activations, in fp32
   return kLayers * 2 * (rows * ((row + 4) + row + (2 * row + 4)) + again * (row + 4));
 }
 
-/// FLOPs of up and down, in forward and twice in backward, and of up again for the rows of later rounds.
+/// Returns the FLOPs of up and down, in forward and twice in backward, and of up again for the rows of later
+/// rounds.
 double flops_by_hand(int64_t rows, int64_t again) {
   const double product = 2.0 * kWidth * kFeatures;
   return static_cast<double>(kLayers * 2 * 2) * product * static_cast<double>(6 * rows + again);

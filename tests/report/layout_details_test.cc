@@ -28,7 +28,7 @@ struct Case {
   cluster::Cluster cluster;
 };
 
-/// A small model on two ranks. Much of its time are transfers, and many layouts do not fit.
+/// A small model on two ranks. Transfers take much of its time, and many layouts do not fit.
 Case random_case(uint32_t seed) {
   std::mt19937 random(seed);
   const auto pick = [&](std::vector<int64_t> of) { return of[random() % of.size()]; };
@@ -61,7 +61,7 @@ SearchResult search(const Case& c, bool varies = true) {
                                {.ranks = 2, .top = 3, .most = 100000, .varies = varies});
 }
 
-/// Returns all divisions of `layers` into so many chunks.
+/// Returns all divisions of `layers` into `chunks` chunks.
 std::vector<std::vector<int64_t>> divisions(int64_t layers, int64_t chunks) {
   if (chunks == 1) return {{layers}};
   std::vector<std::vector<int64_t>> all;

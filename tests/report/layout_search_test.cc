@@ -59,7 +59,7 @@ Case random_mixture(uint32_t seed) {
   return c;
 }
 
-/// The same with another optimizer, an adapter or frozen parameters, some in bf16.
+/// Returns a random case with another optimizer, an adapter or frozen parameters, sometimes in bf16.
 Case random_training(uint32_t seed) {
   Case c = random_case(seed);
   const char* const kinds[] = {"sgd", "lion", "adamw8", "muon", "adamw"};
@@ -166,7 +166,7 @@ TEST(LayoutSearch, BoundsAreBounds) {
     EXPECT_GT(compare_bounds(random_training(seed), "training " + std::to_string(seed)), 0.1) << seed;
 }
 
-/// The bound of one rank, which keeps all, is what its plan keeps.
+/// One rank keeps the complete state, so the bound is the state in its plan.
 TEST(LayoutSearch, BoundsOfOneRankAreItsState) {
   for (uint32_t seed = 0; seed < 20; ++seed) {
     Case c = random_training(seed);

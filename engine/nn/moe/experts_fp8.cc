@@ -1,10 +1,10 @@
-// Experts under precision fp8: the operands of their products as the products read them (fp8_operands.h). In
-// every other precision, products read the stored arrays.
+// Experts under precision fp8: rounds the operands of their products (fp8_operands.h). In every other
+// precision, products read the stored arrays.
 #include "engine/nn/moe/experts.h"
 
 namespace hawser::nn {
 
-/// Returns the weights of a stack as products read them. The forward notes them.
+/// Returns the weights of a stack as products read them. The forward notes their maximum.
 const void* Experts::factor(const Context& ctx, const Stack& stack, bool notes) const {
   const void* const weight = ctx.weight(stack.place);
   if (!ctx.fp8.on) return weight;
@@ -16,7 +16,7 @@ const void* Experts::factor(const Context& ctx, const Stack& stack, bool notes) 
   return y;
 }
 
-/// Returns x[rows, n], which a stack multiplies, as products read it. The forward notes it.
+/// Returns x[rows, n], which a stack multiplies, as products read it. The forward notes its maximum.
 const void* Experts::input(const Context& ctx, const ExpertRows& rows, const void* x, int64_t n,
                            const Stack& stack, bool notes) const {
   if (!ctx.fp8.on) return x;
@@ -27,7 +27,7 @@ const void* Experts::input(const Context& ctx, const ExpertRows& rows, const voi
   return y;
 }
 
-/// Returns dy[rows, C] as products read it, and sets its type. The input pass notes it.
+/// Returns dy[rows, C] as products read it, and sets its type. The input pass notes its maximum.
 const void* Experts::down_gradient(const Context& ctx, const ExpertRows& rows, const void* dy, DType* type,
                                    bool notes) const {
   if (!ctx.fp8.on) return dy;
@@ -41,7 +41,7 @@ const void* Experts::down_gradient(const Context& ctx, const ExpertRows& rows, c
 }
 
 /// Returns dh[rows, F or 2F] as products read it: the columns of each projection have a scale of their own.
-/// The input pass notes it.
+/// The input pass notes their maximum.
 const void* Experts::up_gradient(const Context& ctx, const ExpertRows& rows, const void* dh,
                                  bool notes) const {
   if (!ctx.fp8.on) return dh;

@@ -1,4 +1,5 @@
-"""A GPT-2 of two layers, dense or with experts, in NumPy that rounds to narrow numbers where the engine does, for tests of precisions.
+"""A GPT-2 of two layers, dense or with experts, in NumPy. It rounds to narrow numbers where the engine does, and tests
+precisions.
 
 `rounding` has two methods: narrow(x) rounds to the type of stored numbers, and operand(key, x) returns what a product of
 a block reads for x. The key is (name of the weight, role); the role is "x", "w" or "dy". Sums are in float64.
@@ -118,8 +119,9 @@ class Mlp:
 
 
 class Mixture:
-    """Experts that each token chooses by a softmax over logits in float32. All experts compute all tokens, and what
-    those compute that a token did not choose is zero. A projection of all experts is one operand."""
+    """Experts that each token chooses by a softmax over logits in float32. All experts compute all tokens.
+    The results of experts that a token did not choose are zero. A projection has one operand for each role, which all
+    experts share."""
 
     def __init__(self, rounding, p, name, x):
         self.rounding, self.x, self.names = rounding, x, (f"{name}.experts.up", f"{name}.experts.down")

@@ -254,7 +254,7 @@ void attention(Bench& bench) {
   struct Case {
     const char* name;
     int64_t batch, seq, heads, kv_heads, head_dim;
-    float softcap = 0;  ///< otherwise our own kernels run
+    float softcap = 0;  ///< if not 0, our own kernels run
   };
   for (const Case c : {Case{"attention gpt2-124m, 64 x 1024", 64, 1024, 12, 12, 64},
                        Case{"attention llama-3.1-8b, 1 x 8192", 1, 8192, 32, 8, 128},
@@ -323,8 +323,8 @@ void head(Bench& bench) {
   });
 }
 
-/// Measures the products of the up projection of Qwen3-30B-A3B's experts: 8,192 tokens of 8 experts each, divided
-/// equally among 128 experts.
+/// Measures the products of the up projection of Qwen3-30B-A3B's experts: 8,192 tokens choose 8 experts each,
+/// and each of the 128 experts gets equally many rows.
 void experts(Bench& bench) {
   constexpr int64_t kExperts = 128, kRows = 8192 * 8, kWidth = 2048, kInner = 2 * 768;
   constexpr double kOperations = 2.0 * kRows * kWidth * kInner;
