@@ -98,8 +98,8 @@ void add_cluster(CLI::App* plan, std::string* cluster, double* tokens, double* i
       ->check(number_from_zero());
   plan->add_option(
           "--imbalance", *imbalance,
-          "With --cluster: predict the busiest rank if its experts get this many times the mean number "
-          "of rows")
+          "With --cluster: predict the step of the busiest rank, whose experts get this many times the mean "
+          "number of rows")
       ->type_name("RATIO");
   plan->add_option(
           "--trace", *trace,

@@ -75,18 +75,18 @@ constexpr Check kPrecisionChecks[] = {
      "use \"bf16\", or set /device to \"cpu\""},
     cuts_current<kTp>(
         "recipe \"current\" needs the maximum of an operand before its product, and each of the "
-        "{/mesh/tp} tensor-parallel ranks has a part of the operand"),
+        "{/mesh/tp} tensor-parallel ranks has only a part of the operand"),
     cuts_current<kCp>(
         "recipe \"current\" needs the maximum of an operand before its product, and each of the "
-        "{/mesh/cp} context-parallel ranks has a part of the operand"),
+        "{/mesh/cp} context-parallel ranks has only a part of the operand"),
     cuts_current<kEp>(
         "recipe \"current\" needs the maximum of an operand before its product, and each of the "
-        "{/mesh/ep} expert-parallel ranks has a part of the operand"),
+        "{/mesh/ep} expert-parallel ranks has only a part of the operand"),
     {"/fp8/recipe",
      {"/precision", "/fp8/recipe", "/recompute/rows"},
      [](const Effective& c) { return is_current(c) && c.integer("/recompute/rows") > 0; },
      "recipe \"current\" needs the maximum of all rows before a product, and recompute.rows is "
-     "{/recompute/rows}, so the MLP has that many rows at a time",
+     "{/recompute/rows}, so the MLP computes that many rows at a time",
      "use \"delayed\", or set /recompute/rows to 0"},
 };
 

@@ -35,7 +35,8 @@ class LayoutBounds {
 
   /// `zero_stage`: instead of the layout's.
   LeastBytes least_bytes(const LayoutChoice& c, int64_t zero_stage) const;
-  /// Not a bound: with what the fullest stage needs beyond it in a small plan, to try layouts that fit first.
+  /// An estimate, not a bound: the least bytes plus what the fullest stage of a small plan needs beyond its
+  /// state and activations. Layouts that probably fit are tried first.
   double likely_bytes(const LayoutChoice& c) const;
   /// A stage computes its share of all micro-batches. It begins after the stages before it have passed on the
   /// first micro-batch, and they end after its last backward. Updates follow.

@@ -33,11 +33,10 @@ class LayoutDetails {
   std::vector<LayoutChoice> neighbours(const LayoutChoice& c, const LayoutLoads& loads) const;
   /// Returns all layouts that differ from `c` in details other than layers.
   std::vector<LayoutChoice> product(const LayoutChoice& c) const;
-  /// Returns the layout with the parts of its state and activations offloaded that `offload` names, as far
-  /// as they can be.
   struct Offload {
     bool optimizer = false, activations = false, parameters = false;
   };
+  /// Returns the layout with the parts offloaded that `offload` names, if they can be.
   LayoutChoice offloaded(const LayoutChoice& c, Offload offload) const;
   bool can_offload() const { return can_offload_; }
 

@@ -57,8 +57,8 @@ class LayoutReasons {
   std::vector<FieldReason> of_details(const LayoutChoice& best) const;
 
   std::array<ByValue, 10> known_;
-  std::map<LayoutChoice, OtherValue>
-      varied_;  // by layout; those with details, and those without next to them
+  /// By layout: all that were predicted, and those with details that do not fit.
+  std::map<LayoutChoice, OtherValue> varied_;
 };
 
 }  // namespace hawser::train

@@ -84,7 +84,7 @@ std::string others_text(const SearchResult& result) {
     all += count;
   }
   std::string text = fmt::format("{} layouts were considered\n", result.considered);
-  for (const auto& [what, count] : result.fits_with) by += fmt::format("; {} would for {}", what, count);
+  for (const auto& [what, count] : result.fits_with) by += fmt::format("; {} would fit with {}", what, count);
   if (all > 0) text += fmt::format("  {} do not fit: {}\n", all, by);
   if (result.refused > 0) text += fmt::format("  {} are refused by the rules of configs\n", result.refused);
   if (result.slower > 0)
@@ -99,10 +99,10 @@ std::string others_text(const SearchResult& result) {
   text += fmt::format("  {} were planned and predicted\n", result.forecasts);
   if (result.varied > 0)
     text += fmt::format(
-        "  of these, {} vary the fastest layouts, and faster ones that do not fit: /zero/reduce, prefetch "
-        "and "
-        "reshard_after_forward, /recompute, /offload and /pipeline/layers. Other combinations were not "
-        "tried\n",
+        "  of these, {} are variants of the fastest layouts, or of faster ones that do not fit. They differ "
+        "in "
+        "/zero/reduce, prefetch or reshard_after_forward, /recompute, /offload or /pipeline/layers. Other "
+        "combinations were not tried\n",
         result.varied);
   return text;
 }
@@ -119,7 +119,7 @@ std::string cost_text(const OtherValue& other, double best) {
 std::string reasons_text(const SearchResult& result) {
   if (result.reasons.empty()) return "";
   std::string text =
-      "why: the fastest layout with another value of a field, in seconds of the fastest above\n";
+      "why: the fastest layout with another value of each field, and how much longer its step takes\n";
   const double best = result.layouts.front().seconds;
   for (const FieldReason& reason : result.reasons) {
     text += fmt::format("  {} {}:", reason.field, reason.value);

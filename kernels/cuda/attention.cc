@@ -43,7 +43,7 @@ struct ByLibrary {
     snprintf(
         stream.without.text, stream.without.bytes,
         "cuDNN %lld has no plan for the %s of attention%s (%lld x %lld positions, %lld heads of %lld%s); the "
-        "engine's own kernel takes it%s",
+        "engine's own kernel runs instead%s",
         static_cast<long long>(stream.sdpa->version()), backward ? "backward" : "forward",
         shape.documents > 0 ? " over documents" : "", static_cast<long long>(shape.batch),
         static_cast<long long>(shape.seq), static_cast<long long>(shape.heads),

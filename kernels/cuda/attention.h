@@ -1,6 +1,6 @@
 // The implementations of attention on a GPU that the table's attention_forward and _backward choose from
-// (attention.cc): a library's fused kernels (sdpa.h), and our own, which handle every case of the contract: on tensor
-// cores if products use bf16 values, otherwise in f32 by plain tiles.
+// (attention.cc): a library's fused kernels (sdpa.h), and our own, which handle every case of the contract:
+// on tensor cores if products use bf16 values, otherwise in f32 by plain tiles.
 #pragma once
 
 #include "kernels/cuda/launch.h"

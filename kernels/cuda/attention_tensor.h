@@ -1,7 +1,7 @@
-// The parts that the attention kernels on tensor cores share. A block of four warps has 64 rows, queries or keys, 16
-// to a warp, and visits tiles of rows of the other kind. Heads lie in shared memory in bf16. A warp keeps its scores
-// and results in registers, in the fragments of tensor_core.h: the scores that a product leaves in a lane are the
-// weights that the next product needs there.
+// The parts that the attention kernels on tensor cores share. A block of four warps has 64 rows, queries or
+// keys, 16 to a warp, and visits tiles of rows of the other kind. Heads lie in shared memory in bf16. A warp
+// keeps its scores and results in registers, in the fragments of tensor_core.h: the scores that a product
+// leaves in a lane are the weights that the next product needs there.
 #pragma once
 
 #include "kernels/cuda/attention_tile.h"
@@ -11,17 +11,17 @@ namespace hawser::kernels::cuda {
 
 constexpr int kWarpRows = 16, kOwnRows = 64, kTensorAttentionThreads = kOwnRows / kWarpRows * kWarpLanes;
 
-/// kRows rows of a head of up to kHead elements. After each row there are 16 bytes more, so that the eight rows of a
-/// matrix that load_left and load_right read lie in different banks.
+/// kRows rows of a head of up to kHead elements. After each row there are 16 bytes more, so that the eight
+/// rows of a matrix that load_left and load_right read lie in different banks.
 template <int kRows, int kHead>
 struct alignas(16) NarrowHeads {
   static constexpr int kStride = kHead + 8;
   bf16 element[kRows * kStride];
 };
 
-/// Loads rows first.. of a head of `size` elements; p is the address of row `first`, and rows are `stride` elements
-/// apart. Rows outside of `valid` are not read and become zero, as do elements from `size` on. All threads must call
-/// it; the caller adds barriers.
+/// Loads rows first.. of a head of `size` elements; p is the address of row `first`, and rows are `stride`
+/// elements apart. Rows outside of `valid` are not read and become zero, as do elements from `size` on. All
+/// threads must call it; the caller adds barriers.
 template <int kRows, int kHead, class T>
 __device__ __forceinline__ void load_heads(NarrowHeads<kRows, kHead>& tile, const T* p, int64_t stride,
                                            int64_t first, Rows valid, int64_t size, bool wide) {
@@ -89,7 +89,8 @@ struct WarpSums {
     return left;
   }
 
-  /// Calls body(column, x, y) for this thread's numbers of own_row(r) and those of `other` at the same places.
+  /// Calls body(column, x, y) for this thread's numbers of own_row(r) and those of `other` at the same
+  /// places.
   template <class Body>
   __device__ __forceinline__ void with_row(WarpSums& other, int r, const Body& body) {
 #pragma unroll

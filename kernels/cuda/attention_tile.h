@@ -1,6 +1,7 @@
-// The parts that the attention kernels share: masks and addresses; and the tiles of the f32 kernels. A block of
-// 16 x 16 threads works on tiles of kTile queries by kTile keys in shared memory, in fp32. Thread (y, x) has the
-// scores of rows y + 16 r and columns x + 16 c, and of accumulated rows the columns 4 x + 64 m .. + 3.
+// The parts that the attention kernels share: masks and addresses; and the tiles of the f32 kernels. A block
+// of 16 x 16 threads works on tiles of kTile queries by kTile keys in shared memory, in fp32. Thread (y, x)
+// has the scores of rows y + 16 r and columns x + 16 c, and of accumulated rows the columns 4 x + 64 m ..
+// + 3.
 #pragma once
 
 #include "kernels/cuda/dropout.h"
@@ -14,9 +15,8 @@ constexpr int kSide = 16, kAttentionThreads = kSide * kSide, kVector = 4;
 constexpr int kPad =
     4;  ///< floats after each row of a tile, so that the vectors of sixteen rows lie in different banks
 constexpr int64_t kLargestHead = 256;
-constexpr size_t kSmallestSharedMemory = 99
-                                         << 10;  ///< bytes of a block, on the smallest of the GPUs for which
-                                                 ///< we compile
+constexpr size_t kSmallestSharedMemory = 99 << 10;  ///< bytes of a block, on the smallest of the GPUs for
+                                                    ///< which we compile
 
 __device__ __forceinline__ int thread_y() { return static_cast<int>(threadIdx.x) / kSide; }
 __device__ __forceinline__ int thread_x() { return static_cast<int>(threadIdx.x) % kSide; }

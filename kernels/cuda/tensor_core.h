@@ -1,12 +1,13 @@
 // Tensor cores: products of small bf16 matrices that the lanes of a warp hold together, with f32 sums. The
-// instructions and their fragments are those of the PTX ISA 8.0 (sections "ldmatrix" and "Matrix fragments for
-// mma.m16n8k16 with floating point type"); every GPU from sm_80 on has them. All 32 lanes must call each function.
+// instructions and their fragments are those of the PTX ISA 8.0 ("ldmatrix", and "Matrix fragments for
+// mma.m16n8k16 with floating point type"). Every GPU from sm_80 on has them. All 32 lanes must call each
+// function.
 //
 // Lane l of a warp has, with g = l / 4 and t = l % 4:
-//   Left     [16 rows, 16 depths]     words 0 to 3: rows g, g + 8, g, g + 8; depths 2 t, 2 t, 2 t + 8, 2 t + 8,
-//                                     each with the depth after it
-//   Right    [16 depths, 8 columns]   words 0 and 1: column g, depths 2 t and 2 t + 8, each with the one after it
-//   Sums     [16 rows, 8 columns]     0 and 1: row g, columns 2 t and 2 t + 1; 2 and 3: row g + 8, the same columns
+//   Left   [16 rows, 16 depths]    words 0 to 3: rows g, g + 8, g, g + 8; depths 2t, 2t, 2t + 8, 2t + 8, each
+//                                  with the depth after it
+//   Right  [16 depths, 8 columns]  words 0 and 1: column g, depths 2t and 2t + 8, each with the one after it
+//   Sums   [16 rows, 8 columns]    0 and 1: row g, columns 2t and 2t + 1; 2 and 3: the same of row g + 8
 #pragma once
 
 #include "kernels/cuda/packed.h"
@@ -20,8 +21,8 @@ namespace hawser::kernels::cuda {
 #ifdef __CUDACC__
 namespace tensor_core {
 
-/// Loads four 8 x 8 matrices; lane l gives the address of row l % 8 of matrix l / 8, at a multiple of 16 bytes of
-/// shared memory. In words[i] it gets elements 2 (l % 4) and 2 (l % 4) + 1 of row l / 4 of matrix i.
+/// Loads four 8 x 8 matrices. Lane l gives the address of row l % 8 of matrix l / 8, at a multiple of 16
+/// bytes of shared memory. In words[i] it gets elements 2 (l % 4) and 2 (l % 4) + 1 of row l / 4 of matrix i.
 __device__ __forceinline__ void load_matrices(uint32_t (&words)[4], const bf16* row) {
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(row));
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -53,8 +54,8 @@ __device__ __forceinline__ void multiply_add(float (&sums)[4], const uint32_t (&
 namespace tensor_core = cuda_emulation::tensor_core;
 #endif
 
-/// How a matrix of an operand lies in shared memory: depths (over which products are summed) or lines (rows of a
-/// left operand, columns of a right one) follow one another.
+/// How a matrix of an operand lies in shared memory: depths (over which products are summed) or lines (rows
+/// of a left operand, columns of a right one) follow one another.
 enum class Inner { kDepth, kLine };
 
 /// 16 lines and 16 depths of an operand: a Left, or two Rights of eight columns each.
@@ -62,8 +63,8 @@ struct Fragment {
   uint32_t word[4];
 };
 
-/// Loads the left operand with lines line.. and depths depth.. of `tile`, whose stored rows are `stride` elements
-/// apart, a multiple of 8.
+/// Loads the left operand with lines line.. and depths depth.. of `tile`, whose stored rows are `stride`
+/// elements apart, a multiple of 8.
 template <Inner kInner>
 __device__ __forceinline__ Fragment load_left(const bf16* tile, int stride, int line, int depth) {
   const int l = static_cast<int>(threadIdx.x) % 32, in_matrix = l % 8, odd = l / 8 % 2 * 8,

@@ -1,6 +1,6 @@
-// A tile of a product of bf16 matrices on tensor cores: 128 x 128 sums by a block of eight warps, each with 64 rows
-// and 32 columns of them. Operands pass through registers into one of two stages in shared memory while the other is
-// multiplied, so f32 operands are rounded on the way, and any stride is possible.
+// A tile of a product of bf16 matrices on tensor cores: 128 x 128 sums by a block of eight warps, each with
+// 64 rows and 32 columns of them. Operands pass through registers into one of two stages in shared memory
+// while the other is multiplied, so f32 operands are rounded on the way, and any stride is possible.
 #pragma once
 
 #include "kernels/cuda/launch.h"
@@ -11,8 +11,9 @@ namespace hawser::kernels::cuda {
 
 constexpr int kTensorTile = 128, kTensorDepth = 32, kTensorThreads = 256;
 
-/// An operand: `lines` rows of a left operand or columns of a right one, of which the tile takes line0 and on, and
-/// `depth` depths. Stored rows are `ld` elements apart. `wide`: each starts at a multiple of 16 bytes.
+/// An operand: `lines` rows of a left operand or columns of a right one, of which the tile takes line0 and
+/// on, and `depth` depths. Stored rows are `ld` elements apart. `wide`: each starts at a multiple of 16
+/// bytes.
 struct TensorOperand {
   const void* x;
   DType type;
@@ -113,7 +114,8 @@ struct TensorSums {
     }
   }
 
-  /// Calls body(row, column, two sums), where the second sum belongs to column + 1, for rows and columns of the tile.
+  /// Calls body(row, column, two sums), where the second sum belongs to column + 1, for rows and columns of
+  /// the tile.
   template <class Body>
   __device__ __forceinline__ void for_pairs(const Body& body) const {
     const int lane = static_cast<int>(threadIdx.x) % kWarpLanes, g = lane / 4, t = lane % 4;
@@ -131,8 +133,8 @@ struct TensorSums {
   }
 };
 
-/// Adds the product of two operands of equal depth to `sums`. All threads of the block must call it, with equal
-/// arguments. Each sum adds its depths in ascending order.
+/// Adds the product of two operands of equal depth to `sums`. All threads of the block must call it, with
+/// equal arguments. Each sum adds its depths in ascending order.
 template <Inner kLeft, Inner kRight>
 __device__ __forceinline__ void multiply_tensors(TensorSums& sums, const TensorOperand& left,
                                                  const TensorOperand& right) {

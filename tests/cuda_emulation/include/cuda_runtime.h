@@ -70,8 +70,8 @@ void warp_barrier(unsigned mask);
 uint64_t warp_exchange(unsigned mask, uint64_t value, unsigned from);
 unsigned warp_ballot(unsigned mask, bool vote);
 constexpr int kGatheredWords = 6;
-/// Passes `count` words of this lane to the warp, and returns the words of all lanes, [32][kGatheredWords], which
-/// stay until the warp's second operation after this one. It orders no accesses to memory.
+/// Passes `count` words of this lane to the warp, and returns the words of all lanes, [32][kGatheredWords],
+/// which stay until the warp's second operation after this one. It orders no accesses to memory.
 const uint32_t (*warp_gather(const uint32_t* words, int count))[kGatheredWords];
 unsigned lane();
 cudaError_t launch(const cudaLaunchConfig_t& config, void (*run)(void* arg), void* arg);
