@@ -280,11 +280,11 @@ HWS_API void hws_config_destroy(hws_config* config);
 HWS_API hws_status hws_plan_create(const hws_config* config, hws_plan** out);
 /** The plan of a config for devices that this machine need not have, with a prediction of how long a step
  * takes there. `cluster`: the text of a cluster file (engine/cluster/README.md), or the name of one in the
- * library: "a100-80", "h100-80", "h200-141". A config that names no /device gets the cluster's. `tokens`: the
- * tokens of a whole run, for which the report also predicts the days; 0: no prediction of a run. `imbalance`:
- * where ranks divide experts (/mesh/ep), the rows that go to the experts of the busiest rank, over the mean
- * of all ranks; 1: balanced. The report is then that of the busiest rank, for which the others wait. No
- * device is opened, and the result is the same on every machine.
+ * library: "a100-80", "h100-80", "h200-141". A config that names no /device gets the cluster's. `tokens`:
+ * the tokens of a whole run, for which the report also predicts the days; 0: no prediction of a run.
+ * `imbalance`: if ranks divide experts (/mesh/ep), the number of rows for the experts of the busiest rank,
+ * divided by the mean over all ranks; 1: balanced. Above 1, the report predicts the busiest rank, for which
+ * the others wait. No device is opened, and the result is the same on every machine.
  *
  * Instead of instructions and slots, the report has "foretold": {"cluster","seconds","tokens_per_second",
  * "mfu","bubble_share","mean_seconds": {"computing","exposed": {group: seconds},"copies","bubble"},"stages":
@@ -304,10 +304,11 @@ HWS_API hws_status hws_plan_create_on(const hws_config* config, const char* clus
                                       double imbalance, hws_plan** out);
 /** Searches for the fastest layouts of a config on a cluster, at the global batch of the config. The search
  * varies the degrees of /mesh, /pipeline/schedule and chunks, /batch/micro_batch, /zero/stage and
- * /recompute/policy; around the best layouts also /zero/reduce, prefetch and reshard_after_forward,
- * /recompute, /offload and /pipeline/layers. Fields that the config sets stay. `cluster`: as for
- * hws_plan_create_on. `ranks`: the number of devices; 0: those of the cluster, or else of the config's mesh.
- * `top`: the number of layouts, 1 to 1000. `imbalance`: as for hws_plan_create_on.
+ * /recompute/policy. Around the best layouts, it also varies /zero/reduce, prefetch and
+ * reshard_after_forward, /recompute, /offload and /pipeline/layers. Fields that the config sets stay as
+ * they are. `cluster`: as for hws_plan_create_on. `ranks`: the number of devices; 0: those of the cluster,
+ * or else of the config's mesh. `top`: the number of layouts, 1 to 1000. `imbalance`: as for
+ * hws_plan_create_on.
  *
  * The report is {"cluster","ranks","global_batch","layouts": [{"fields": a config with the fields to set,
  * "seconds","tokens_per_second","mfu","bubble_share","exposed_seconds": {group: seconds},"fullest_stage":
@@ -316,9 +317,9 @@ HWS_API hws_status hws_plan_create_on(const hws_config* config, const char* clus
  * {change: layouts},"slower","forecasts","varied","not_tried","not_tried_seconds"}. The fastest layout comes
  * first; of equally fast layouts, the simpler one. `why` has, for each field of the fastest layout, the
  * fastest layouts with other values: their `seconds`, or `least_seconds` if they were not simulated; `fits`
- * is false if none fits. `fits_with` counts layouts that do not fit by what would make their least bytes
- * fit. Of the `forecasts`, `varied` differ from others in few fields. `not_tried` layouts were not
- * simulated, because the number and size of simulations are limited; each takes at least
+ * is false if none fits. `fits_with` counts the layouts that do not fit, by the change that would make their
+ * least bytes fit. `varied` is the number of `forecasts` made around the best layouts. `not_tried` layouts
+ * were not simulated, because the number and size of simulations are limited; each takes at least
  * `not_tried_seconds`. The result is the same on every machine.
  *
  * Errors: HWS_CONFIG_INVALID if no mesh has that many ranks or none divides the global batch, with the
