@@ -10,49 +10,11 @@
 //   Sums   [16 rows, 8 columns]    0 and 1: row g, columns 2t and 2t + 1; 2 and 3: the same of row g + 8
 #pragma once
 
+#include <tensor_core_instructions.h>  // of ptx/, or of the emulator
+
 #include "kernels/cuda/packed.h"
-#ifndef __CUDACC__
-#include <emulated_tensor_core.h>  // of tests/cuda_emulation/include
-#endif
 
 namespace hawser::kernels::cuda {
-
-/// The instructions; a word holds two bf16 values, the first in its lower half.
-#ifdef __CUDACC__
-namespace tensor_core {
-
-/// Loads four 8 x 8 matrices. Lane l gives the address of row l % 8 of matrix l / 8, at a multiple of 16
-/// bytes of shared memory. In words[i] it gets elements 2 (l % 4) and 2 (l % 4) + 1 of row l / 4 of matrix i.
-__device__ __forceinline__ void load_matrices(uint32_t (&words)[4], const bf16* row) {
-  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(row));
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-               : "r"(address)
-               : "memory");
-}
-
-/// The same for the transposed matrices: words[i] has elements l / 4 of rows 2 (l % 4) and 2 (l % 4) + 1.
-__device__ __forceinline__ void load_transposed(uint32_t (&words)[4], const bf16* row) {
-  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(row));
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-               : "r"(address)
-               : "memory");
-}
-
-/// sums += left * right
-__device__ __forceinline__ void multiply_add(float (&sums)[4], const uint32_t (&left)[4], uint32_t right0,
-                                             uint32_t right1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-      : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right0), "r"(right1));
-}
-
-}  // namespace tensor_core
-#else
-namespace tensor_core = cuda_emulation::tensor_core;
-#endif
 
 /// How a matrix of an operand lies in shared memory: depths (over which products are summed) or lines (rows
 /// of a left operand, columns of a right one) follow one another.

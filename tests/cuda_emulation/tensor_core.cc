@@ -1,7 +1,7 @@
 // Emulates the instructions of tensor cores by their definition (PTX ISA 8.0, "ldmatrix" and "Matrix
 // fragments for mma.m16n8k16 with floating point type").
 #include "tests/cuda_emulation/block.h"
-#include "tests/cuda_emulation/include/emulated_tensor_core.h"
+#include "tests/cuda_emulation/include/tensor_core_instructions.h"
 
 namespace hawser::cuda_emulation::tensor_core {
 namespace {

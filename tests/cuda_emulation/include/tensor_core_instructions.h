@@ -1,5 +1,5 @@
-// The instructions of kernels/cuda/tensor_core.h for g++. Each lane passes its words to the warp, and gets
-// what the instruction would leave in its registers.
+// The instructions of kernels/cuda/ptx for g++. Each lane passes its words to the warp, and gets what the
+// instruction would leave in its registers.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -26,3 +26,7 @@ inline void load_matrices(uint32_t (&words)[4], const __nv_bfloat16* row) { load
 inline void load_transposed(uint32_t (&words)[4], const __nv_bfloat16* row) { load(words, row, true); }
 
 }  // namespace hawser::cuda_emulation::tensor_core
+
+namespace hawser::kernels::cuda {
+namespace tensor_core = cuda_emulation::tensor_core;
+}  // namespace hawser::kernels::cuda
