@@ -10,9 +10,8 @@
 //   Sums   [16 rows, 8 columns]    0 and 1: row g, columns 2t and 2t + 1; 2 and 3: the same of row g + 8
 #pragma once
 
-#include <tensor_core_instructions.h>  // of ptx/, or of the emulator
-
 #include "kernels/cuda/packed.h"
+#include "tensor_core_instructions.h"  // of ptx/, or of the emulator
 
 namespace hawser::kernels::cuda {
 

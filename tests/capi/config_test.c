@@ -174,7 +174,7 @@ static void plan_on(void) {
   CHECK_OK(hws_plan_create(config, &made));
   CHECK_ERROR(hws_plan_trace(made, HWS_FORMAT_SVG, &out), HWS_FAILED_PRECONDITION, "hws_plan_create_on");
   hws_plan_destroy(made);
-  CHECK_ERROR(hws_plan_create_on(config, "h100-80", 0, 0.5, &made), HWS_INVALID_ARGUMENT, "imbalance is 0.5");
+  CHECK_ERROR(hws_plan_create_on(config, "h100-80", 0, 0.5, &made), HWS_INVALID_ARGUMENT, "`imbalance` is 0.5");
   CHECK_ERROR(hws_plan_create_on(config, "h100-80", 0, 1.5, &made), HWS_INVALID_ARGUMENT, "no experts");
   CHECK_ERROR(hws_plan_create_on(config, "h100", 0, 1, &made), HWS_NOT_FOUND, "h100-80");
   CHECK(made == NULL);
@@ -198,7 +198,7 @@ static void plan_search(void) {
   hws_plan_destroy(found);
   CHECK_ERROR(hws_plan_search(config, "h100", 1, 3, 1, &found), HWS_NOT_FOUND, "h100-80");
   CHECK_ERROR(hws_plan_search(config, "h100-80", 1, 0, 1, &found), HWS_INVALID_ARGUMENT, "top");
-  CHECK_ERROR(hws_plan_search(config, "h100-80", 1, 3, 0, &found), HWS_INVALID_ARGUMENT, "imbalance is 0");
+  CHECK_ERROR(hws_plan_search(config, "h100-80", 1, 3, 0, &found), HWS_INVALID_ARGUMENT, "`imbalance` is 0");
   CHECK_ERROR(hws_plan_search(config, "h100-80", 1, 3, 2, &found), HWS_INVALID_ARGUMENT, "no experts");
   CHECK_ERROR(hws_plan_search(config, "h100-80", 1009, 3, 1, &found), HWS_CONFIG_INVALID, "1009 ranks");
   CHECK(found == NULL);
