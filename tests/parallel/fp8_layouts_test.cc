@@ -100,7 +100,10 @@ TEST(Fp8Layouts, RanksThatDivideExpertsAgreeOnTheBitsOfOneRank) {
       problem.fp8 = "{}";
       Layout serial;
       serial.accumulation = 4;
-      EXPECT_EQ(history_after_a_step(problem, serial), history_after_a_step(problem, over(4, ep))) << ep;
+      const Json one = history_after_a_step(problem, serial);
+      EXPECT_EQ(one, history_after_a_step(problem, over(4, ep))) << ep;
+      for (const char* const part : {"gate", "up", "down"})
+        EXPECT_TRUE(one.contains(std::string("blocks.1.moe.experts.") + part + ".weight:gradient")) << part;
     }
 }
 
