@@ -174,7 +174,8 @@ static void plan_on(void) {
   CHECK_OK(hws_plan_create(config, &made));
   CHECK_ERROR(hws_plan_trace(made, HWS_FORMAT_SVG, &out), HWS_FAILED_PRECONDITION, "hws_plan_create_on");
   hws_plan_destroy(made);
-  CHECK_ERROR(hws_plan_create_on(config, "h100-80", 0, 0.5, &made), HWS_INVALID_ARGUMENT, "`imbalance` is 0.5");
+  CHECK_ERROR(hws_plan_create_on(config, "h100-80", 0, 0.5, &made), HWS_INVALID_ARGUMENT,
+              "`imbalance` is 0.5");
   CHECK_ERROR(hws_plan_create_on(config, "h100-80", 0, 1.5, &made), HWS_INVALID_ARGUMENT, "no experts");
   CHECK_ERROR(hws_plan_create_on(config, "h100", 0, 1, &made), HWS_NOT_FOUND, "h100-80");
   CHECK(made == NULL);
