@@ -52,9 +52,7 @@ void encode_record(const Fp8Format& f, uint8_t* record, const float* x) {
     record[kBlock] = kFp8NanExponent;
     return;
   }
-  // A fraction above 1.75 carries into the exponent.
-  const int32_t exponent = static_cast<int32_t>((absmax + 0x1fffffu) >> 23) - f.top();
-  encode_numbers(f, record, x, exponent < f.least_exponent ? f.least_exponent : exponent);
+  encode_numbers(f, record, x, fp8_exponent(f, absmax, 0));
 }
 
 /// Encodes x[0..128) with a given scale. Numbers that do not fit saturate, which changes x.

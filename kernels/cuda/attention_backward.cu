@@ -36,11 +36,7 @@ __device__ __forceinline__ void load_queries(Shared<kTile, kHead>& shared, const
             s.head_dim, wide);
   load_head(shared.dout, static_cast<const float*>(a.dout) + out_at(s, head, t0), s.o_stride, t0,
             {0, s.seq_q}, s.v_dim(), wide);
-  const int row = static_cast<int>(threadIdx.x);
-  if (row >= kTile || t0 + row >= s.seq_q) return;
-  shared.lse[row] = a.lse[lse_at(s, head, t0 + row)];
-  shared.delta[row] =
-      static_cast<const float*>(a.workspace)[(head.b * s.heads + head.h) * s.seq_q + t0 + row];
+  load_saved(shared.lse, shared.delta, a, head, t0);
 }
 
 template <int kTile, int kHead>
@@ -53,8 +49,7 @@ __device__ __forceinline__ void load_keys(Shared<kTile, kHead>& shared, const At
             {0, s.seq_k}, s.v_dim(), wide);
 }
 
-/// Fills p and ds from the tiles. With m the dropout factors: dp = m (dout · v), ds = p (dp - delta) times
-/// the slope of the cap and the scale.
+/// Fills p and ds from the tiles.
 template <int kTile, int kHead>
 __device__ __forceinline__ void score_gradients(Shared<kTile, kHead>& shared, const AttentionShape& s,
                                                 int64_t key0, const Details& d) {
@@ -68,20 +63,9 @@ __device__ __forceinline__ void score_gradients(Shared<kTile, kHead>& shared, co
 #pragma unroll
     for (int c = 0; c < kEach; ++c) {
       const int column = thread_x() + c * kSide;
-      float x = s.scale * score[r][c], slope = s.scale, p = 0.0f, ds = 0.0f;
-      if (s.softcap > 0) {
-        const float ratio = tanhf(x / s.softcap);
-        x = s.softcap * ratio;
-        slope *= fmaf(-ratio, ratio, 1.0f);
-      }
-      if (sees(shared.mask, row, key0 + column)) {
-        p = expf(x - shared.lse[row]);
-        const float keep = keep_factor(shared.mask, s, row, column);
-        ds = p * (keep * dp[r][c] - shared.delta[row]) * slope;
-        p *= keep;
-      }
-      shared.p.row[row][column] = p;
-      shared.ds.row[row][column] = ds;
+      score_gradient(shared, s, row, column, key0, score[r][c], dp[r][c]);
+      shared.p.row[row][column] = score[r][c];
+      shared.ds.row[row][column] = dp[r][c];
     }
   }
 }

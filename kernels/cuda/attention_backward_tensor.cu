@@ -43,11 +43,7 @@ __device__ __forceinline__ void load_queries(Shared<kQueries, kKeys, kHead>& sha
              s.head_dim, wide);
   load_heads(shared.dout, static_cast<const T*>(a.dout) + out_at(s, head, t0), s.o_stride, t0, {0, s.seq_q},
              s.v_dim(), wide);
-  const int row = static_cast<int>(threadIdx.x);
-  if (row >= kQueries || t0 + row >= s.seq_q) return;
-  shared.lse[row] = a.lse[lse_at(s, head, t0 + row)];
-  shared.delta[row] =
-      static_cast<const float*>(a.workspace)[(head.b * s.heads + head.h) * s.seq_q + t0 + row];
+  load_saved(shared.lse, shared.delta, a, head, t0);
 }
 
 template <class T, int kQueries, int kKeys, int kHead>
@@ -58,28 +54,6 @@ __device__ __forceinline__ void load_keys(Shared<kQueries, kKeys, kHead>& shared
              {0, s.seq_k}, s.head_dim, wide);
   load_heads(shared.v, static_cast<const T*>(a.v) + value_at(s, b, kv_head, key0), s.kv_stride, key0,
              {0, s.seq_k}, s.v_dim(), wide);
-}
-
-/// Turns a score q · k into the probability after dropout, and dp = dout · v into the gradient of the
-/// score: ds = p (m dp - delta) times the slope of the cap and the scale, where m is the dropout factor.
-template <int kQueries, int kKeys, int kHead>
-__device__ __forceinline__ void score_gradient(const Shared<kQueries, kKeys, kHead>& shared,
-                                               const AttentionShape& s, int row, int column, int64_t key0,
-                                               float& score, float& dp) {
-  float x = s.scale * score, slope = s.scale, p = 0.0f, ds = 0.0f;
-  if (s.softcap > 0) {
-    const float ratio = tanhf(x / s.softcap);
-    x = s.softcap * ratio;
-    slope *= fmaf(-ratio, ratio, 1.0f);
-  }
-  if (sees(shared.mask, row, key0 + column)) {
-    p = expf(x - shared.lse[row]);
-    const float keep = keep_factor(shared.mask, s, row, column);
-    ds = p * (keep * dp - shared.delta[row]) * slope;
-    p *= keep;
-  }
-  score = p;
-  dp = ds;
 }
 
 /// Writes own row r to element `at` and on of `to`, or adds it if the gradient accumulates. If `nothing` is

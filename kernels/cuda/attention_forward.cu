@@ -38,8 +38,7 @@ __device__ __forceinline__ void softmax_tile(const AttentionShape& s,
     float max = running.max[r];
 #pragma unroll
     for (int c = 0; c < kEach; ++c) {
-      float x = s.scale * score[r][c];
-      if (s.softcap > 0) x = s.softcap * tanhf(x / s.softcap);
+      const float x = capped_score(s, score[r][c]);
       score[r][c] = sees(shared.mask, row, key0 + thread_x() + c * kSide) ? x : -INFINITY;
       max = fmaxf(max, score[r][c]);
     }

@@ -34,8 +34,7 @@ __device__ __forceinline__ void softmax_tile(const AttentionShape& s, WarpSums<k
     const int row = own_row(r);
     float max = running.max[r];
     scores.for_row(r, [&](int column, float& x) {
-      x *= s.scale;
-      if (s.softcap > 0) x = s.softcap * tanhf(x / s.softcap);
+      x = capped_score(s, x);
       if (!sees(mask, row, key0 + column)) x = -INFINITY;
       max = fmaxf(max, x);
     });

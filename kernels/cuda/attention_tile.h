@@ -163,6 +163,46 @@ __device__ __forceinline__ float keep_factor(const Mask<kQueries, kKeys>& mask, 
   return (word >> (column % kKeysPerWord) & 1) != 0 ? kept_scale(s.dropout) : 0.0f;
 }
 
+/// Returns the score of a product q · k, capped.
+__device__ __forceinline__ float capped_score(const AttentionShape& s, float product) {
+  float x = s.scale * product;
+  if (s.softcap > 0) x = s.softcap * tanhf(x / s.softcap);
+  return x;
+}
+
+/// Turns a score q · k into the probability after dropout, and dp = dout · v into the gradient of the score:
+/// ds = p (m dp - delta) times the slope of the cap and the scale, where m is the dropout factor. `shared`
+/// has the mask, lse and delta of the queries.
+template <class Shared>
+__device__ __forceinline__ void score_gradient(const Shared& shared, const AttentionShape& s, int row,
+                                               int column, int64_t key0, float& score, float& dp) {
+  float x = s.scale * score, slope = s.scale, p = 0.0f, ds = 0.0f;
+  if (s.softcap > 0) {
+    const float ratio = tanhf(x / s.softcap);
+    x = s.softcap * ratio;
+    slope *= fmaf(-ratio, ratio, 1.0f);
+  }
+  if (sees(shared.mask, row, key0 + column)) {
+    p = expf(x - shared.lse[row]);
+    const float keep = keep_factor(shared.mask, s, row, column);
+    ds = p * (keep * dp - shared.delta[row]) * slope;
+    p *= keep;
+  }
+  score = p;
+  dp = ds;
+}
+
+/// Loads what was saved for the queries t0.. of a head: their lse, and their deltas from the workspace.
+template <int kQueries>
+__device__ __forceinline__ void load_saved(float (&lse)[kQueries], float (&delta)[kQueries],
+                                           const AttentionBackward& a, Head head, int64_t t0) {
+  const int row = static_cast<int>(threadIdx.x);
+  const AttentionShape& s = a.s;
+  if (row >= kQueries || t0 + row >= s.seq_q) return;
+  lse[row] = a.lse[lse_at(s, head, t0 + row)];
+  delta[row] = static_cast<const float*>(a.workspace)[(head.b * s.heads + head.h) * s.seq_q + t0 + row];
+}
+
 /// product[r][c] = a.row[y + 16 r] . b.row[x + 16 c], over the first `width` elements.
 template <int kTile, int kHead>
 __device__ __forceinline__ void multiply_heads(float (&product)[kTile / kSide][kTile / kSide],

@@ -24,33 +24,32 @@ struct Fragment {
   uint32_t word[4];
 };
 
-/// Loads the left operand with lines line.. and depths depth.. of `tile`, whose stored rows are `stride`
-/// elements apart, a multiple of 8.
+/// Loads four 8 x 8 matrices of an operand. This lane gives the address of a row of the matrix with lines
+/// line.. and depths depth.. of `tile`, whose stored rows are `stride` elements apart, a multiple of 8.
 template <Inner kInner>
-__device__ __forceinline__ Fragment load_left(const bf16* tile, int stride, int line, int depth) {
-  const int l = static_cast<int>(threadIdx.x) % 32, in_matrix = l % 8, odd = l / 8 % 2 * 8,
-            upper = l / 16 * 8;
+__device__ __forceinline__ Fragment load_matrices(const bf16* tile, int stride, int line, int depth) {
+  const int row = static_cast<int>(threadIdx.x) % 8;
   Fragment fragment;
   if constexpr (kInner == Inner::kDepth) {
-    tensor_core::load_matrices(fragment.word, tile + (line + odd + in_matrix) * stride + depth + upper);
+    tensor_core::load_matrices(fragment.word, tile + (line + row) * stride + depth);
   } else {
-    tensor_core::load_transposed(fragment.word, tile + (depth + upper + in_matrix) * stride + line + odd);
+    tensor_core::load_transposed(fragment.word, tile + (depth + row) * stride + line);
   }
   return fragment;
+}
+
+/// Loads the left operand with lines line.. and depths depth.. of `tile`.
+template <Inner kInner>
+__device__ __forceinline__ Fragment load_left(const bf16* tile, int stride, int line, int depth) {
+  const int matrix = static_cast<int>(threadIdx.x) / 8 % 4;
+  return load_matrices<kInner>(tile, stride, line + matrix % 2 * 8, depth + matrix / 2 * 8);
 }
 
 /// Loads the right operands with columns line.. (words 0 and 1) and line + 8.. (words 2 and 3).
 template <Inner kInner>
 __device__ __forceinline__ Fragment load_right(const bf16* tile, int stride, int line, int depth) {
-  const int l = static_cast<int>(threadIdx.x) % 32, in_matrix = l % 8, odd = l / 8 % 2 * 8,
-            upper = l / 16 * 8;
-  Fragment fragment;
-  if constexpr (kInner == Inner::kDepth) {
-    tensor_core::load_matrices(fragment.word, tile + (line + upper + in_matrix) * stride + depth + odd);
-  } else {
-    tensor_core::load_transposed(fragment.word, tile + (depth + odd + in_matrix) * stride + line + upper);
-  }
-  return fragment;
+  const int matrix = static_cast<int>(threadIdx.x) / 8 % 4;
+  return load_matrices<kInner>(tile, stride, line + matrix / 2 * 8, depth + matrix % 2 * 8);
 }
 
 /// Adds left * right to 16 rows and 16 columns of sums.
