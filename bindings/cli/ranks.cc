@@ -30,6 +30,7 @@ Comm connect(const RankOptions& options, const std::string& job) {
   address.secret_file = text(options.secret_file);
   if (options.secret) options.secret->lend_to(&address);
   address.trust_network = options.trust_network ? 1 : 0;
+  address.without_shared_memory = options.without_shared_memory ? 1 : 0;
   address.timeout_seconds = options.meet_seconds;
   if (options.comm == kEnvironment) return make<Comm>(hws_comm_create_env, &address);
   address.rank = options.rank;
@@ -88,10 +89,10 @@ void check_ranks(const RankOptions& options, const hws_config* config) {
   if (options.comm.empty()) {
     if (options.rank >= 0 || options.world > 0 || !options.host.empty() ||
         !options.network_interface.empty() || !options.secret_file.empty() || options.trust_network ||
-        options.dead_after > 0) {
+        options.without_shared_memory || options.dead_after > 0) {
       refuse(
-          "--rank, --world, --host, --interface, --secret-file, --trust-network and --dead-after need "
-          "--comm HOST:PORT, where rank 0 listens, or --comm env");
+          "--rank, --world, --host, --interface, --secret-file, --trust-network, --without-shared-memory and "
+          "--dead-after need --comm HOST:PORT, where rank 0 listens, or --comm env");
     }
     return;
   }

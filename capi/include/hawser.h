@@ -332,8 +332,8 @@ HWS_API hws_status hws_plan_search(const hws_config* config, const char* cluster
  * "parameters","flops_per_token","ranks","strategy","transport_bytes","fits","hugging_face",...}. work is a
  * list of {"kernel","type","m","n","k","calls","flops","bytes"}, the sums over one step of the first rank of
  * the first stage by kernel and shape, as hws_engine_profile counts them in a real step; where ranks divide
- * experts, it counts as many rows as there is room for. transport_bytes is the size of the socket buffers
- * between processes; fits states whether one rank and all ranks fit this machine now; hugging_face is the
+ * experts, it counts as many rows as there is room for. transport_bytes is the size of the buffers between
+ * processes and of a rank's half of the memory that it shares with them; fits states whether one rank and all ranks fit this machine now; hugging_face is the
  * name that Transformers has for the model, or "none (...)" and the reason. Memory and bytes sent are those
  * of one rank, FLOPs those of the complete model. */
 HWS_API hws_status hws_plan_report(const hws_plan* plan, int32_t format, hws_buffer** out);
@@ -393,12 +393,18 @@ typedef struct hws_comm_address {
    * could not read the struct at all (as hws_comm_host.destroy). NULL: nothing to do. */
   void (*secret_destroy)(void* user);
   int32_t trust_network; /**< 1: allow an address beyond the loopback without a secret. 0: refuse it */
-  int32_t reserved_too;  /**< 0 */
+  int32_t without_shared_memory; /**< 0: processes of one machine exchange data through memory that both map, and
+                                      all others over TCP. 1: these connect over TCP too */
 } hws_comm_address;
 
 /** One rank of a job of processes, on one machine or many, over TCP. Every process calls it, in any order; it
  * returns when all ranks have connected. `address` and the memory that it points to are needed only during
  * the call.
+ *
+ * Shared memory. Two processes of one machine and one network namespace prove that they belong to the job over
+ * a Unix socket, and then exchange data through memory without a name (memfd_create(2)), of which nothing
+ * remains after them. If the system refuses it, the Unix socket carries the data. hws_engine_info counts both
+ * kinds in "connections" and gives the reason in "shared_memory_without". Results are the same bits.
  *
  * Who may join. With a secret, every connection starts with a mutual proof that both sides know it
  * (HMAC-SHA256 over fresh nonces, rank, world, job and version), before anything else is read. Strangers,
@@ -419,7 +425,6 @@ typedef struct hws_comm_address {
  *   HWS_PERMISSION           this rank and the others have different secrets; a secret's file that every user
  *                            may read or others may write
  *   HWS_FAILED_PRECONDITION  an address beyond the loopback with neither secret nor trust_network; too few
- *   HWS_FAILED_PRECONDITION  an address beyond the loopback with neither secret nor trust_network; too few
  *                            file descriptors (the text states how many are needed; raise RLIMIT_NOFILE)
  *   HWS_TIMEOUT              some ranks did not connect; the text names them
  *   HWS_UNAVAILABLE          an address on which this process cannot listen; a process that died meanwhile;
@@ -430,9 +435,9 @@ HWS_API hws_status hws_comm_create_address(const hws_comm_address* address, hws_
 /** As hws_comm_create_address, but with rank, world and address from the environment variables of a launcher:
  * torchrun, Open MPI (mpirun), Slurm (srun), PMIx, PMI (MPICH, Intel MPI) or an indexed job of Kubernetes;
  * the innermost if there are several. HAWSER_RANK, HAWSER_WORLD_SIZE, HAWSER_LOCAL_WORLD_SIZE,
- * HAWSER_ADDRESS, HAWSER_PORT, HAWSER_HOST, HAWSER_INTERFACE, HAWSER_JOB, HAWSER_SECRET_FILE and
- * HAWSER_TRUST_NETWORK=1 add to the launcher's variables and override them. Only this function and the next
- * read the environment.
+ * HAWSER_ADDRESS, HAWSER_PORT, HAWSER_HOST, HAWSER_INTERFACE, HAWSER_JOB, HAWSER_SECRET_FILE,
+ * HAWSER_TRUST_NETWORK=1 and HAWSER_SHARED_MEMORY=0 add to the launcher's variables and override them. Only
+ * this function and the next read the environment.
  *
  * overrides: the fields that are not 0 or NULL override the variables; NULL: none. Its rank and world_size
  * must be 0, and its job is appended to the launcher's. Errors also: HWS_FAILED_PRECONDITION if there is no
@@ -440,8 +445,8 @@ HWS_API hws_status hws_comm_create_address(const hws_comm_address* address, hws_
 HWS_API hws_status hws_comm_create_env(const hws_comm_address* overrides, hws_comm** out);
 /** Returns what hws_comm_create_env would use, without connecting. *out: a JSON object with "launcher",
  * "job", "rank", "world_size", "local_world_size" (ranks on this machine; null: unknown), "address", "host",
- * "network_interface", "secret_file", "trust_network", and "read", an array of the variables used, {"name",
- * "value"}. Errors: HWS_FAILED_PRECONDITION as above. */
+ * "network_interface", "secret_file", "trust_network", "shared_memory", and "read", an array of the variables
+ * used, {"name", "value"}. Errors: HWS_FAILED_PRECONDITION as above. */
 HWS_API hws_status hws_comm_read_env(hws_buffer** out);
 
 /** A transport of the host program, by which this process's one rank exchanges messages with the other ranks.
@@ -1115,8 +1120,8 @@ HWS_API hws_status hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn cal
                                           void (*destroy)(void*));
 /** Returns the callback's object on demand: the last step, and the bytes that one rank of this process sent
  * in it ("communication") and since the engine was made ("communication_total"), by process group and
- * operation: "calls"; "bytes", the payload that the plan counts; "wire_bytes", the bytes sent to sockets or
- * to the host program's transport, with headers and padding (0 between threads). "validation_losses" has the
+ * operation: "calls"; "bytes", the payload that the plan counts; "wire_bytes", the bytes sent to other processes
+ * or to the host program's transport, with headers and padding (0 between threads). "validation_losses" has the
  * last loss of each of several data.validation_sources, {name: nats}, and "ended_early" is true if the last
  * run of train ended by train.patience. "preferences", for an objective over pairs: the means over the pairs
  * of the last step of "chosen_reward", "rejected_reward" and "margin", and "accuracy", the share of pairs

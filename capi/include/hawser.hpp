@@ -407,7 +407,7 @@ struct Address {
   double timeout_seconds = 0, silence_seconds = 0;
   std::string job, secret_file;
   std::function<std::string()> secret;
-  bool trust_network = false;
+  bool trust_network = false, without_shared_memory = false;
 };
 
 /// A transport of the host program (hws_comm_host). An exception of a function is its failure: the code of an
@@ -495,6 +495,7 @@ Comm Comm::with(const Address& given, Create create) {
   to.job = optional(given.job);
   to.secret_file = optional(given.secret_file);
   to.trust_network = given.trust_network ? 1 : 0;
+  to.without_shared_memory = given.without_shared_memory ? 1 : 0;
   to.secret_user = &secret;
   if (given.secret) {
     to.secret = [](void* user, void* data, std::size_t capacity, std::size_t* bytes) -> std::int32_t {

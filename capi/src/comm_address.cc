@@ -72,8 +72,8 @@ UserData secret_data(const hws_comm_address* address) {
 AddressOptions address_options(const Call& call, const hws_comm_address* address, const char* argument) {
   const auto given = copy_in(call, address, kCommAddressSize, argument);
   call.range(given.reserved, 0, 0, "address->reserved");
-  call.range(given.reserved_too, 0, 0, "address->reserved_too");
   call.range(given.trust_network, 0, 1, "address->trust_network");
+  call.range(given.without_shared_memory, 0, 1, "address->without_shared_memory");
   if (given.host != nullptr && given.network_interface != nullptr) {
     call.invalid("address->network_interface", "is set together with `host`; set only one of them");
   }
@@ -90,6 +90,7 @@ AddressOptions address_options(const Call& call, const hws_comm_address* address
   options.job = optional_text(call, given.job, "address->job");
   options.secret = secret_of(call, given);
   options.trust_network = given.trust_network != 0;
+  options.shares_memory = given.without_shared_memory == 0;
   return options;
 }
 

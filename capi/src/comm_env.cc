@@ -35,6 +35,7 @@ hawser::OrderedJson as_json(const LaunchEnvironment& found) {
           {"network_interface", found.interface},
           {"secret_file", found.secret_file},
           {"trust_network", found.trust_network},
+          {"shared_memory", found.shares_memory},
           {"read", read}};
 }
 
@@ -55,6 +56,7 @@ AddressOptions combine(AddressOptions options, const LaunchEnvironment& found) {
     options.secret = hawser::comm::read_secret(found.secret_file);
   }
   options.trust_network = options.trust_network || found.trust_network;
+  options.shares_memory = options.shares_memory && found.shares_memory;
   return options;
 }
 

@@ -42,6 +42,7 @@ class QueuedRank final : public RankComm {
                                                   const Lane& lane, const HostStaging& staging) override;
   bool abort(const Error& error) noexcept override { return transport_->abort(error.on_rank(rank())); }
   int64_t transport_bytes() const override { return transport_->bytes(); }
+  Connections connections() const override { return transport_->connections(); }
   std::vector<std::string> lane_names() const override;
   int64_t take_records(int32_t lane, Record* out, int64_t most) override {
     return lanes_[static_cast<size_t>(lane)]->recorder().take_finished(out, most);

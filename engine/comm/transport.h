@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/comm/call.h"
+#include "engine/comm/connections.h"
 #include "engine/comm/fault.h"
 #include "engine/comm/lane.h"
 #include "engine/comm/link_topology.h"
@@ -58,6 +59,8 @@ class Transport {
   /// Reports that the rank ends; `run` is not called any more.
   virtual void leave() noexcept = 0;
   virtual int64_t bytes() const = 0;
+  /// Implements RankComm::connections.
+  virtual Connections connections() const { return {}; }
   /// Returns the bytes passed to sockets or to the host program's functions so far. The lane's thread calls
   /// it.
   virtual int64_t wire_bytes(int32_t /*lane*/) const { return 0; }

@@ -44,6 +44,17 @@ void add_graphs(OrderedJson* info, const Ranks& ranks) {
   if (!without.empty()) (*info)["graphs_without"] = without;
 }
 
+/// Adds the connections of this process's rank to ranks that are other processes. The host program's own
+/// transport does not tell them.
+void add_connections(OrderedJson* info, const Ranks& ranks) {
+  const comm::RankComm* const comm = ranks.first().comm();
+  if (comm == nullptr || ranks.all_local()) return;
+  const comm::Connections connections = comm->connections();
+  if (connections.shared + connections.sockets == 0) return;
+  (*info)["connections"] = {{"shared_memory", connections.shared}, {"sockets", connections.sockets}};
+  if (!connections.not_shared.empty()) (*info)["shared_memory_without"] = connections.not_shared;
+}
+
 /// Splits a line into fields, or a text into lines.
 std::vector<std::string> split(const std::string& text, char at) {
   std::vector<std::string> parts;
@@ -116,6 +127,7 @@ std::string Reports::info_json() const {
   json["memory"]["host_staging_bytes"] = ranks_.first().plans().pinned.bytes();
   json["memory"]["device_transport_bytes"] = ranks_.first().plans().device_transport_bytes;
   json["memory"]["transport_bytes"] = ranks_.target().transport_bytes;
+  add_connections(&json, ranks_);
   json["memory"]["save_copy_bytes"] =
       save_copy_bytes(ranks_.first().layout(), ranks_.model().table(), ranks_.config(), true);
   json["memory"]["copies_taken_bytes"] = saves_.copies_taken_bytes();

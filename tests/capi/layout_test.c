@@ -124,7 +124,7 @@ static void requests(void) {
   FIELD(hws_comm_address, secret_user, 80, 8);
   FIELD(hws_comm_address, secret_destroy, 88, 8);
   FIELD(hws_comm_address, trust_network, 96, 4);
-  FIELD(hws_comm_address, reserved_too, 100, 4);
+  FIELD(hws_comm_address, without_shared_memory, 100, 4);
   CHECK(sizeof(hws_comm_address) == 104);
   FIELD(hws_comm_host, struct_size, 0, 4);
   FIELD(hws_comm_host, rank, 4, 4);

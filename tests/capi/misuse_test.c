@@ -124,7 +124,7 @@ static const wrong_field kWrongAddress[] = {
     {"address->job", offsetof(hws_comm_address, job), sizeof(void*), {(void*)(uintptr_t) "\xff"}},
     {"address->secret_file", offsetof(hws_comm_address, secret_file), sizeof(void*), {(void*)(uintptr_t) ""}},
     {"address->reserved", offsetof(hws_comm_address, reserved), 4, INT(1)},
-    {"address->reserved_too", offsetof(hws_comm_address, reserved_too), 4, INT(1)},
+    {"address->without_shared_memory", offsetof(hws_comm_address, without_shared_memory), 4, INT(2)},
     {"address->trust_network", offsetof(hws_comm_address, trust_network), 4, INT(2)},
     {"address->timeout_seconds", offsetof(hws_comm_address, timeout_seconds), 8, REAL(-1)},
     {"address->timeout_seconds", offsetof(hws_comm_address, timeout_seconds), 8, REAL(NAN)},

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "engine/comm/gate.h"
+#include "engine/comm/shm/local_socket.h"
 #include "engine/comm/tcp/links.h"
 #include "tests/comm/identity_case.h"
 #include "tests/comm/tcp_worlds.h"
@@ -160,15 +161,21 @@ TEST_F(Attack, NobodyJoinsNothingGrowsAndTheJobFinishes) {
   std::printf("%d connections, %d pretenders: %d joins\n", kConnects, tries_.load(), joins_.load());
 }
 
-/// Ranks listen for their links only for a moment; this test extends that moment.
-TEST_F(Attack, LinksAreMadeInSpiteOfWhoeverFindsTheirPorts) {
+/// Ranks listen for their links only for a moment; this test extends that moment. Ranks that share memory meet
+/// at local sockets, which strangers can find as well.
+class AttackOnLinks : public Attack, public ::testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(Sharing, AttackOnLinks, ::testing::Bool());
+
+TEST_P(AttackOnLinks, LinksAreMadeInSpiteOfWhoeverFindsThem) {
+  const bool shares = GetParam();
   const size_t descriptors = open_descriptors();
   std::vector<Membership> members;
   for (int32_t r = 0; r < kWorld; ++r) members.push_back({r, kWorld, "the job", rank(r).secret});
   std::deque<comm::Links> links;
   std::vector<std::string> addresses;
-  for (const Membership& self : members) addresses.push_back(links.emplace_back(self, "127.0.0.1").address());
-  std::vector<std::vector<Socket>> connected(kWorld);
+  for (const Membership& self : members)
+    addresses.push_back(links.emplace_back(self, "127.0.0.1", shares).address());
+  std::vector<std::vector<std::unique_ptr<comm::Wire>>> connected(kWorld);
   const auto connect = [&](int32_t r) {
     std::vector<int32_t> others;
     std::vector<std::string> where;
@@ -177,9 +184,15 @@ TEST_F(Attack, LinksAreMadeInSpiteOfWhoeverFindsTheirPorts) {
     connected[r] = links[r].connect(others, where, steady_seconds() + 20, -1);
   };
   std::thread zero([&] { connect(0); });
-  const std::string port = addresses[0].substr(addresses[0].find(':') + 1);
+  const std::string after = addresses[0].substr(addresses[0].find(':') + 1),
+                    port = after.substr(0, after.find(' '));
+  const std::string local = after.substr(after.rfind(' ') + 1);
   std::vector<Socket> held;
-  for (int i = 0; i < 300; ++i) say(held.emplace_back(knock(port)), garbage().substr(0, 64));
+  for (int i = 0; i < 300; ++i) {
+    std::string why;
+    Socket stranger = shares && i % 2 == 1 ? comm::connect_here(local, &why) : knock(port);
+    if (stranger.open()) say(held.emplace_back(std::move(stranger)), garbage().substr(0, 64));
+  }
   for (int i = 0; i < 20; ++i) {
     pretend(port, {2, kWorld, "another job", nullptr}, Purpose::kLink);
     pretend(port, {1, kWorld, "the job", have_secrets() ? secret_of("guess") : nullptr}, Purpose::kJoin);
@@ -188,11 +201,18 @@ TEST_F(Attack, LinksAreMadeInSpiteOfWhoeverFindsTheirPorts) {
   connect(2);
   zero.join();
   one.join();
-  std::string ping = "ping", heard(4, ' ');
-  EXPECT_TRUE(comm::write_all(connected[0][1], ping.data(), 4, steady_seconds() + 5));
-  EXPECT_TRUE(comm::read_all(connected[2][0], heard.data(), 4, steady_seconds() + 5));
+  std::string ping = "ping", heard(4, ' '), why;
+  const iovec parts[] = {{ping.data(), ping.size()}};
+  EXPECT_EQ(connected[0][1]->put(parts, &why), 4) << why;
+  pollfd entry = connected[2][0]->awaited(false, true);
+  if (entry.events != 0) poll(&entry, 1, 5000);
+  EXPECT_EQ(connected[2][0]->take(heard.data(), 4, &why), 4) << why;
   EXPECT_EQ(heard, "ping");
+  for (const auto& wires : connected) {
+    for (const auto& wire : wires) EXPECT_EQ(wire->is_shared(), shares);
+  }
   EXPECT_FALSE(knock(port).open()) << "nothing listens any more";
+  EXPECT_FALSE(shares && comm::connect_here(local, &why).open()) << "nothing listens any more";
   EXPECT_EQ(joins_, 0);
   held.clear(), connected.clear();
   links.clear();

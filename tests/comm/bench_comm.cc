@@ -1,8 +1,8 @@
-// Benchmark of an all-reduce of 64 MB between ranks of this machine, alternating in one run: over shared
-// memory; by Gloo's own ring over the loopback device, unordered; and by our ordered sum over TCP. It prints
-// milliseconds (median and best) and how many times faster the local transport is than Gloo's own. It is not
-// a test: run it by hand. It includes the engine's own headers, because the C API offers no collectives by
-// themselves.
+// Benchmark of an all-reduce of 64 MB between ranks of this machine, alternating in one run: between threads;
+// by Gloo's own ring over the loopback device, unordered; and by our ordered sum between connected ranks, over
+// TCP and over memory that they share. It prints milliseconds (median and best) and how many times faster than
+// Gloo's own each is. It is not a test: run it by hand. It includes the engine's own headers, because the C API
+// offers no collectives by themselves.
 //
 //   bench_comm [MEGABYTES]     MEGABYTES 0: only the exchanges of two threads within a block, in a lane with
 //                              at_once, next to copies of as many bytes
@@ -107,7 +107,7 @@ double copy_rate(int64_t bytes) {
 void report(int32_t ranks, int64_t bytes, double rate) {
   const int64_t elements = bytes / 4;
   const Timing local = measure(local_world(ranks), elements), gloo = measure_gloo(ranks, elements),
-               ours = measure(tcp_world(ranks), elements);
+               tcp = measure(tcp_world(ranks), elements), shared = measure(shared_world(ranks), elements);
   // Each owner reads its part of all inputs and writes it to all members: 2 * bytes of traffic per rank.
   const double limit = 2.0 * static_cast<double>(bytes) / rate;
   std::printf("%d ranks, %.0f MB, milliseconds, median (best)\n", ranks, static_cast<double>(bytes) / 1e6);
@@ -115,7 +115,9 @@ void report(int32_t ranks, int64_t bytes, double rate) {
               local.median * 1e3, local.best * 1e3, limit * 1e3);
   std::printf("  Gloo's ring   %7.2f (%.2f); local is %.1f times as fast (best to best %.1f)\n",
               gloo.median * 1e3, gloo.best * 1e3, gloo.median / local.median, gloo.best / local.best);
-  std::printf("  ours on TCP   %7.2f (%.2f)\n", ours.median * 1e3, ours.best * 1e3);
+  std::printf("  shared memory %7.2f (%.2f); %.1f times as fast as Gloo's (best to best %.1f)\n",
+              shared.median * 1e3, shared.best * 1e3, gloo.median / shared.median, gloo.best / shared.best);
+  std::printf("  ours on TCP   %7.2f (%.2f)\n", tcp.median * 1e3, tcp.best * 1e3);
 }
 
 /// Returns the seconds of one all_reduce between two threads in an at_once lane, averaged over several in a

@@ -46,6 +46,7 @@ class DeviceRank final : public comm::RankComm {
   }
   bool abort(const Error& error) noexcept override { return host_->abort(error); }
   int64_t transport_bytes() const override { return host_->transport_bytes(); }
+  comm::Connections connections() const override { return host_->connections(); }
   std::vector<std::string> lane_names() const override { return host_->lane_names(); }
   int64_t take_records(int32_t lane, comm::Record* out, int64_t most) override {
     return host_->take_records(lane, out, most);

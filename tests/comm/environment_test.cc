@@ -177,11 +177,14 @@ TEST(Environment, TheUsersOwnVariablesCountMost) {
   const LaunchEnvironment found = read(with(kKubernetes, {{"HAWSER_HOST", "10.0.0.3"},
                                                           {"HAWSER_INTERFACE", "eth1"},
                                                           {"HAWSER_TRUST_NETWORK", "1"},
+                                                          {"HAWSER_SHARED_MEMORY", "0"},
                                                           {"HAWSER_LOCAL_WORLD_SIZE", "2"}}));
   EXPECT_EQ(found.host, "10.0.0.3");
   EXPECT_EQ(found.interface, "eth1");
   EXPECT_EQ(found.secret_file, "/secret/job");
   EXPECT_TRUE(found.trust_network);
+  EXPECT_FALSE(found.shares_memory);
+  EXPECT_TRUE(read(kKubernetes).shares_memory);
   EXPECT_EQ(found.local_world_size, 2);
 }
 

@@ -25,14 +25,21 @@ std::vector<std::shared_ptr<comm::Comm>> tcp_world(int32_t ranks) {
   return tcp_world_at(free_address(), ranks);
 }
 
-std::vector<std::shared_ptr<comm::Comm>> tcp_world_at(const std::string& address, int32_t ranks) {
+std::vector<std::shared_ptr<comm::Comm>> shared_world(int32_t ranks) {
+  return tcp_world_at(free_address(), ranks, true);
+}
+
+std::vector<std::shared_ptr<comm::Comm>> tcp_world_at(const std::string& address, int32_t ranks,
+                                                      bool shares_memory) {
   std::vector<std::shared_ptr<comm::Comm>> world(static_cast<size_t>(ranks));
   std::vector<std::exception_ptr> errors(static_cast<size_t>(ranks));
   std::vector<std::thread> threads;
   for (int32_t r = 0; r < ranks; ++r) {
     threads.emplace_back([&, r] {
       try {
-        world[r] = comm::make_address(address_options(address, r, ranks));
+        comm::AddressOptions options = address_options(address, r, ranks);
+        options.shares_memory = shares_memory;
+        world[r] = comm::make_address(options);
       } catch (...) {
         errors[r] = std::current_exception();
       }

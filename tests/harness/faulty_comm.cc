@@ -105,6 +105,7 @@ class FaultyRank final : public comm::RankComm {
   }
   bool abort(const Error& error) noexcept override { return inner_->abort(error); }
   int64_t transport_bytes() const override { return inner_->transport_bytes(); }
+  comm::Connections connections() const override { return inner_->connections(); }
   std::vector<std::string> lane_names() const override { return inner_->lane_names(); }
   int64_t take_records(int32_t lane, comm::Record* out, int64_t most) override {
     return inner_->take_records(lane, out, most);

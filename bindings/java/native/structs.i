@@ -113,18 +113,19 @@ static hws_status engine_generate(hws_engine* engine, const int32_t* tokens, siz
 static hws_status comm_create_address(int32_t rank, int32_t world_size, const char* address, const char* host,
                                       const char* network_interface, double timeout_seconds, double silence_seconds,
                                       const char* job, const char* secret_file, jobject secret, int32_t trust_network,
-                                      hws_comm** out) {
+                                      int32_t without_shared_memory, hws_comm** out) {
   const hws_comm_address fields = {sizeof fields, rank, world_size, 0, address, host, network_interface,
                                    timeout_seconds, silence_seconds, job, secret_file,
-                                   secret == NULL ? NULL : call_secret, secret, NULL, trust_network, 0};
+                                   secret == NULL ? NULL : call_secret, secret, NULL, trust_network, without_shared_memory};
   return hws_comm_create_address(&fields, out);
 }
 static hws_status comm_create_env(const char* address, const char* host, const char* network_interface,
                                   double timeout_seconds, double silence_seconds, const char* job,
-                                  const char* secret_file, jobject secret, int32_t trust_network, hws_comm** out) {
+                                  const char* secret_file, jobject secret, int32_t trust_network,
+                                  int32_t without_shared_memory, hws_comm** out) {
   const hws_comm_address fields = {sizeof fields, 0, 0, 0, address, host, network_interface, timeout_seconds,
                                    silence_seconds, job, secret_file, secret == NULL ? NULL : call_secret, secret, NULL,
-                                   trust_network, 0};
+                                   trust_network, without_shared_memory};
   return hws_comm_create_env(&fields, out);
 }
 static hws_status comm_create_host(int32_t rank, int32_t world_size, transport_object transport, hws_comm** out) {

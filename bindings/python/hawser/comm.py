@@ -49,6 +49,7 @@ def _address(
     secret_file: str | os.PathLike[str] | None,
     secret: Secret,
     trust: bool,
+    shared_memory: bool,
 ) -> tuple[Any, ...]:
     return (
         rank,
@@ -62,6 +63,7 @@ def _address(
         _text(secret_file),
         secret() if callable(secret) else secret,
         int(trust),
+        shared_memory,
     )
 
 
@@ -101,6 +103,7 @@ class Comm(Handle):
         secret_file: str | os.PathLike[str] | None = None,
         secret: Secret = None,
         trust_network: bool = False,
+        shared_memory: bool = True,
     ) -> Comm:
         """Makes one rank of a job of processes over TCP; returns when all ranks have connected.
 
@@ -108,12 +111,13 @@ class Comm(Handle):
         timeout_seconds: time for all ranks to arrive (0: 60). silence_seconds: a process without a heartbeat for this
         long counts as lost (0: 10). job: must be equal on all ranks. secret_file, or secret (32 to 4,096 bytes, or a
         callable that returns them): only processes with the same secret can join. trust_network: allow an address
-        beyond the loopback without a secret.
+        beyond the loopback without a secret. shared_memory: exchange data with processes of the same machine through
+        memory that both map; False: over TCP, as with other machines.
 
         Raises Timeout with the missing ranks, Permission for a different secret, Unavailable, and others.
         """
         given = _address(rank, world_size, address, host, network_interface, timeout_seconds, silence_seconds, job,
-                         secret_file, secret, trust_network)  # fmt: skip
+                         secret_file, secret, trust_network, shared_memory)  # fmt: skip
         return cls._of(_native.hws_comm_create_address(given))
 
     @classmethod
@@ -129,6 +133,7 @@ class Comm(Handle):
         secret_file: str | os.PathLike[str] | None = None,
         secret: Secret = None,
         trust_network: bool = False,
+        shared_memory: bool = True,
     ) -> Comm:
         """Makes one rank like address(), with rank, world size and address from the variables of torchrun, mpirun,
         srun, PMI or Kubernetes.
@@ -137,7 +142,7 @@ class Comm(Handle):
         there is no launcher, or a variable is missing.
         """
         given = _address(0, 0, address, host, network_interface, timeout_seconds, silence_seconds, job, secret_file,
-                         secret, trust_network)  # fmt: skip
+                         secret, trust_network, shared_memory)  # fmt: skip
         return cls._of(_native.hws_comm_create_env(given))
 
     @classmethod

@@ -119,11 +119,12 @@ static int32_t give_secret(void* user, void* data, size_t capacity, size_t* byte
 
 int address_of(PyObject* tuple, hws_comm_address* to) {
   PyObject *texts[5], *secret;
-  int rank, world_size, trust;
+  int rank, world_size, trust, shared;
   memset(to, 0, sizeof *to);
   to->struct_size = sizeof *to;
-  if (!PyArg_ParseTuple(tuple, "iiOOOddOOOi", &rank, &world_size, &texts[0], &texts[1], &texts[2],
-                        &to->timeout_seconds, &to->silence_seconds, &texts[3], &texts[4], &secret, &trust))
+  if (!PyArg_ParseTuple(tuple, "iiOOOddOOOip", &rank, &world_size, &texts[0], &texts[1], &texts[2],
+                        &to->timeout_seconds, &to->silence_seconds, &texts[3], &texts[4], &secret, &trust,
+                        &shared))
     return 0;
   const char** const fields[5] = {&to->address, &to->host, &to->network_interface, &to->job,
                                   &to->secret_file};
@@ -135,6 +136,7 @@ int address_of(PyObject* tuple, hws_comm_address* to) {
   to->rank = rank;
   to->world_size = world_size;
   to->trust_network = trust;
+  to->without_shared_memory = !shared;
   if (secret == Py_None) return 1;
   if (!PyBytes_Check(secret)) {
     PyErr_SetString(PyExc_TypeError, "secret: expected bytes");

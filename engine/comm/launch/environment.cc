@@ -162,6 +162,7 @@ void read_overrides(Reader& read, LaunchEnvironment& found) {
   found.interface = read.text("HAWSER_INTERFACE");
   found.secret_file = read.text("HAWSER_SECRET_FILE");
   found.trust_network = read.number("HAWSER_TRUST_NETWORK").value_or(0) != 0;
+  found.shares_memory = read.number("HAWSER_SHARED_MEMORY").value_or(1) != 0;
 }
 
 void check(const LaunchEnvironment& found) {

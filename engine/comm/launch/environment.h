@@ -24,7 +24,7 @@ struct LaunchEnvironment {
   int32_t rank = 0, world_size = 1;
   int32_t local_world_size = 0;  ///< ranks of the job on this machine; 0: unknown
   std::string host, interface, secret_file;
-  bool trust_network = false;
+  bool trust_network = false, shares_memory = true;
   std::vector<Variable> read;  ///< all variables that were used, in order; none contains a secret
 };
 

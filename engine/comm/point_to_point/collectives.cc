@@ -7,6 +7,7 @@
 #include "engine/base/bytes_at.h"
 #include "engine/comm/agreement.h"
 #include "engine/comm/comm.h"
+#include "engine/comm/shm/shared_ring.h"
 
 namespace hawser::comm {
 namespace {
@@ -26,7 +27,8 @@ int64_t sum_before(std::span<const int64_t> sizes, int32_t end) {
 
 int64_t process_transport_bytes(int32_t world_size) {
   constexpr int64_t kBytes = int64_t{8} << 20, kLeastChunk = 1024;
-  return std::max(kBytes, (int64_t{world_size} + 2) * kLeastChunk * int64_t{sizeof(float)});
+  const int64_t staging = std::max(kBytes, (int64_t{world_size} + 2) * kLeastChunk * int64_t{sizeof(float)});
+  return staging + rings_bytes(world_size);
 }
 
 PeerCollectives::PeerCollectives(Link& link, Staging& staging, const kernels::KernelTable& kernels,

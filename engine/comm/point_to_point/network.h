@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/comm/connections.h"
 #include "engine/comm/point_to_point/link.h"
 
 namespace hawser::comm {
@@ -25,6 +26,8 @@ class Network {
   /// Both sides of a pair call it, with the same `group`. `name` appears in messages.
   virtual void connect(const std::string& lane, const std::vector<int32_t>& partners, uint64_t group,
                        const std::string& name, double timeout_seconds) = 0;
+  /// Returns the connections so far.
+  virtual const Connections& connections() const = 0;
 };
 
 }  // namespace hawser::comm

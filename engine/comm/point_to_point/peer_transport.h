@@ -32,6 +32,7 @@ class PeerTransport final : public Transport {
   Fault& fault() override { return fault_; }
   void leave() noexcept override {}
   int64_t bytes() const override;
+  Connections connections() const override { return network_ ? network_->connections() : Connections(); }
   int64_t wire_bytes(int32_t lane) const override;
 
  private:

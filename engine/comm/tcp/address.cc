@@ -40,6 +40,7 @@ class AddressLink final : public Network {
   void expect(const std::map<std::string, std::set<int32_t>>& ranks_by_lane) override;
   void connect(const std::string& lane, const std::vector<int32_t>& partners, uint64_t group,
                const std::string& name, double timeout_seconds) override;
+  const Connections& connections() const override { return connections_; }
 
  private:
   /// One lane's connections, used by its thread.
@@ -57,20 +58,22 @@ class AddressLink final : public Network {
 
   void meet(const AddressOptions& options);
   void listen(const HostPort& address, const AddressOptions& options);
-  std::vector<Socket> connect_now(const std::vector<int32_t>& ranks, const std::string& key,
-                                  const std::string& name, double timeout_seconds);
+  std::vector<std::unique_ptr<Wire>> connect_now(const std::vector<int32_t>& ranks, const std::string& key,
+                                                 const std::string& name, double timeout_seconds);
   Ways& ways_of(const std::string& name);
   void told(Code code, const char* text) noexcept;
   int32_t known(const char** message);
   void abort(Code code, const char* text) noexcept;
 
   const Membership self_;
+  const bool shares_memory_;
   std::string host_;                     ///< this rank's address
   std::unique_ptr<StoreServer> server_;  ///< exists on rank 0
   Wake wake_;                            ///< readable once broken_ is set
   std::optional<RankWatch> watch_;
   std::map<std::string, std::unique_ptr<Ways>> ways_;  ///< by lane
-  std::map<std::string, uint64_t> connects_;           ///< how often connect was called, by lane and group
+  Connections connections_;
+  std::map<std::string, uint64_t> connects_;  ///< how often connect was called, by lane and group
   std::mutex mutex_;
   std::condition_variable heard_;
   bool broken_ = false;  ///< true once the job is broken; then code_ and reason_ stay
@@ -78,7 +81,8 @@ class AddressLink final : public Network {
   char reason_[kMostReasonBytes] = "";
 };
 
-AddressLink::AddressLink(const AddressOptions& options) : self_(membership_of(options)) {
+AddressLink::AddressLink(const AddressOptions& options)
+    : self_(membership_of(options)), shares_memory_(options.shares_memory) {
   try {
     meet(options);
   } catch (...) {
@@ -154,8 +158,11 @@ void AddressLink::connect(const std::string& lane, const std::vector<int32_t>& p
   if (missing.empty()) return;
   check_descriptors(self_.rank, self_.world_size, group_descriptors(std::ssize(missing)));
   try {
-    std::vector<Socket> sockets = connect_now(missing, key, name, timeout_seconds);
-    for (size_t i = 0; i < missing.size(); ++i) mesh.add(missing[i], std::move(sockets[i]));
+    std::vector<std::unique_ptr<Wire>> wires = connect_now(missing, key, name, timeout_seconds);
+    for (size_t i = 0; i < missing.size(); ++i) {
+      ++(wires[i]->is_shared() ? connections_.shared : connections_.sockets);
+      mesh.add(missing[i], std::move(wires[i]));
+    }
   } catch (...) {
     const char* reason = nullptr;
     if (const int32_t code = known(&reason); code != 0) throw Error(static_cast<Code>(code), reason);
@@ -166,9 +173,10 @@ void AddressLink::connect(const std::string& lane, const std::vector<int32_t>& p
 /// The higher rank of a pair connects to the lower one at the address that the lower rank published. A rank
 /// whose wait times out names the missing rank, and reports it before ranks that only wait for this rank time
 /// out.
-std::vector<Socket> AddressLink::connect_now(const std::vector<int32_t>& ranks, const std::string& key,
-                                             const std::string& name, double timeout_seconds) {
-  Links links(self_, host_);
+std::vector<std::unique_ptr<Wire>> AddressLink::connect_now(const std::vector<int32_t>& ranks,
+                                                            const std::string& key, const std::string& name,
+                                                            double timeout_seconds) {
+  Links links(self_, host_, shares_memory_);
   const std::vector<std::string> addresses = watch_->meet(key, links.address(), ranks, timeout_seconds);
   std::vector<int32_t> absent;
   for (size_t i = 0; i < ranks.size(); ++i)
@@ -177,7 +185,9 @@ std::vector<Socket> AddressLink::connect_now(const std::vector<int32_t>& ranks, 
     fail(Code::kTimeout, "{} did not create group '{}' within {} s of rank {}; check what delays it",
          name_ranks(absent), name, timeout_seconds, self_.rank);
   }
-  return links.connect(ranks, addresses, steady_seconds() + timeout_seconds + kHearSeconds, wake_.fd());
+  auto wires = links.connect(ranks, addresses, steady_seconds() + timeout_seconds + kHearSeconds, wake_.fd());
+  if (connections_.not_shared.empty()) connections_.not_shared = links.not_shared();
+  return wires;
 }
 
 AddressLink::Ways::Ways(AddressLink& link_owner)

@@ -52,6 +52,9 @@ pub struct Address {
     pub secret: Option<Secret>,
     /// Allows an address beyond the loopback without a secret.
     pub trust_network: bool,
+    /// Connects to processes of the same machine over TCP too. Otherwise data passes through memory that both
+    /// map.
+    pub without_shared_memory: bool,
 }
 
 /// The secret of a job, 32 to 4,096 bytes.
@@ -157,7 +160,7 @@ impl Address {
             secret_user: bytes.map_or(ptr::null_mut(), |bytes| ptr::from_ref(bytes).cast_mut().cast()),
             secret_destroy: None,
             trust_network: self.trust_network.into(),
-            reserved_too: 0,
+            without_shared_memory: self.without_shared_memory.into(),
         })
     }
 }

@@ -30,7 +30,8 @@ public final class Comm extends NativeObject implements AutoCloseable {
    */
   public static Comm address(int rank, int worldSize, CommAddress at) {
     return new Comm(Native.hws_comm_create_address(rank, worldSize, at.address, at.host, at.networkInterface,
-        at.timeoutSeconds, at.silenceSeconds, at.job, at.secretFile, at.secret, at.trustNetwork ? 1 : 0), null);
+        at.timeoutSeconds, at.silenceSeconds, at.job, at.secretFile, at.secret, at.trustNetwork ? 1 : 0,
+        at.withoutSharedMemory ? 1 : 0), null);
   }
 
   /**
@@ -48,7 +49,7 @@ public final class Comm extends NativeObject implements AutoCloseable {
   public static Comm environment(CommAddress overrides) {
     return new Comm(Native.hws_comm_create_env(overrides.address, overrides.host, overrides.networkInterface,
         overrides.timeoutSeconds, overrides.silenceSeconds, overrides.job, overrides.secretFile, overrides.secret,
-        overrides.trustNetwork ? 1 : 0), null);
+        overrides.trustNetwork ? 1 : 0, overrides.withoutSharedMemory ? 1 : 0), null);
   }
 
   /** Returns the settings that {@link #environment} would use, as JSON, without connecting. */

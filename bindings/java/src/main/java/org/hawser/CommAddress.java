@@ -19,6 +19,7 @@ public final class CommAddress {
   String secretFile;
   Supplier<byte[]> secret;
   boolean trustNetwork;
+  boolean withoutSharedMemory;
 
   /** Makes an object without settings. */
   public CommAddress() {}
@@ -86,6 +87,14 @@ public final class CommAddress {
   /** Allows an address beyond the loopback without a secret. */
   public CommAddress trustNetwork() {
     this.trustNetwork = true;
+    return this;
+  }
+
+  /**
+   * Connects to processes of the same machine over TCP too. Default: data passes through memory that both map.
+   */
+  public CommAddress withoutSharedMemory() {
+    this.withoutSharedMemory = true;
     return this;
   }
 
