@@ -56,6 +56,9 @@ static void refuses_overrides_that_are_wrong(void) {
   address.trust_network = 2;
   CHECK_ERROR(hws_comm_create_env(&address, &comm), HWS_INVALID_ARGUMENT, "trust_network");
   address = overrides();
+  address.without_shared_memory = -1;
+  CHECK_ERROR(hws_comm_create_env(&address, &comm), HWS_INVALID_ARGUMENT, "without_shared_memory");
+  address = overrides();
   address.secret_file = "/nowhere/secret";
   CHECK_ERROR(hws_comm_create_env(&address, &comm), HWS_NOT_FOUND, "/nowhere/secret");
   address = overrides();

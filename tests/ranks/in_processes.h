@@ -32,10 +32,13 @@ inline int free_port() {
   return ntohs(address.sin_port);
 }
 
-/// Returns what fn(comm) returns in each of `world` forked processes.
+/// Returns what fn(comm) returns in each of `world` forked processes. They share memory, or are connected by
+/// sockets.
 inline std::vector<std::string> in_processes(
-    int32_t world, const std::function<std::string(std::shared_ptr<comm::Comm>)>& fn) {
+    int32_t world, const std::function<std::string(std::shared_ptr<comm::Comm>)>& fn,
+    bool shares_memory = true) {
   comm::AddressOptions options;
+  options.shares_memory = shares_memory;
   options.address = "127.0.0.1:" + std::to_string(free_port());
   options.world_size = world;
   options.timeout_seconds = 20;

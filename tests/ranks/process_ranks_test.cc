@@ -69,6 +69,38 @@ TEST(ProcessRanks, CountWhatTheirSocketsCarriedBesideThePayload) {
   }
 }
 
+/// Shared memory and sockets give the same bits. The engine's info tells how a rank is connected.
+TEST(ProcessRanks, ShareMemoryOrAreConnectedBySocketsWithTheSameBits) {
+  const auto trained = [&](bool shares_memory) {
+    nlohmann::json ranks;
+    const auto texts = in_processes(
+        3,
+        [&](std::shared_ptr<comm::Comm> comm) {
+          LayoutRun run(Problem{}, layout(1, 3, 3, "per_step"), std::move(comm));
+          run.step();
+          const auto info = nlohmann::json::parse(run.trainer().reports().info_json());
+          const auto metrics = nlohmann::json::parse(run.trainer().metrics().json());
+          return nlohmann::json{{"connections", info.at("connections")},
+                                {"reason", info.contains("shared_memory_without")},
+                                {"norm", metrics.at("grad_norm")}}
+              .dump();
+        },
+        shares_memory);
+    for (const std::string& text : texts) ranks.push_back(nlohmann::json::parse(text));
+    return ranks;
+  };
+  const nlohmann::json shared = trained(true), sockets = trained(false);
+  for (size_t rank = 0; rank < 3; ++rank) {
+    EXPECT_GE(shared[rank].at("connections").at("shared_memory"), 2);
+    EXPECT_EQ(shared[rank].at("connections").at("sockets"), 0);
+    EXPECT_EQ(sockets[rank].at("connections").at("shared_memory"), 0);
+    EXPECT_EQ(sockets[rank].at("connections").at("sockets"),
+              shared[rank].at("connections").at("shared_memory"));
+    EXPECT_FALSE(shared[rank].at("reason") || sockets[rank].at("reason"));
+    EXPECT_EQ(shared[rank].at("norm"), sockets[rank].at("norm"));
+  }
+}
+
 /// Every day, the test samples other cells of the layout matrix.
 TEST(ProcessRanks, GiveTheBitsOfThreadsInCellsOfTheMatrix) {
   const uint64_t seed = seed_of_today();

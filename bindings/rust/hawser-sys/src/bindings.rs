@@ -410,8 +410,8 @@ extern "C" {
     #[doc = " \"parameters\",\"flops_per_token\",\"ranks\",\"strategy\",\"transport_bytes\",\"fits\",\"hugging_face\",...}. work is a"]
     #[doc = " list of {\"kernel\",\"type\",\"m\",\"n\",\"k\",\"calls\",\"flops\",\"bytes\"}, the sums over one step of the first rank of"]
     #[doc = " the first stage by kernel and shape, as hws_engine_profile counts them in a real step; where ranks divide"]
-    #[doc = " experts, it counts as many rows as there is room for. transport_bytes is the size of the socket buffers"]
-    #[doc = " between processes; fits states whether one rank and all ranks fit this machine now; hugging_face is the"]
+    #[doc = " experts, it counts as many rows as there is room for. transport_bytes is the size of the buffers between"]
+    #[doc = " processes and of a rank's half of the memory that it shares with them; fits states whether one rank and all ranks fit this machine now; hugging_face is the"]
     #[doc = " name that Transformers has for the model, or \"none (...)\" and the reason. Memory and bytes sent are those"]
     #[doc = " of one rank, FLOPs those of the complete model."]
     pub fn hws_plan_report(plan: *const hws_plan, format: i32, out: *mut *mut hws_buffer) -> hws_status;
@@ -475,13 +475,19 @@ pub struct hws_comm_address {
     pub secret_destroy: ::core::option::Option<unsafe extern "C" fn(user: *mut ::core::ffi::c_void)>,
     #[doc = "< 1: allow an address beyond the loopback without a secret. 0: refuse it"]
     pub trust_network: i32,
-    #[doc = "< 0"]
-    pub reserved_too: i32,
+    #[doc = "< 0: processes of one machine exchange data through memory that both map, and"]
+    #[doc = "all others over TCP. 1: these connect over TCP too"]
+    pub without_shared_memory: i32,
 }
 extern "C" {
     #[doc = " One rank of a job of processes, on one machine or many, over TCP. Every process calls it, in any order; it"]
     #[doc = " returns when all ranks have connected. `address` and the memory that it points to are needed only during"]
     #[doc = " the call."]
+    #[doc = ""]
+    #[doc = " Shared memory. Two processes of one machine and one network namespace prove that they belong to the job over"]
+    #[doc = " a Unix socket, and then exchange data through memory without a name (memfd_create(2)), of which nothing"]
+    #[doc = " remains after them. If the system refuses it, the Unix socket carries the data. hws_engine_info counts both"]
+    #[doc = " kinds in \"connections\" and gives the reason in \"shared_memory_without\". Results are the same bits."]
     #[doc = ""]
     #[doc = " Who may join. With a secret, every connection starts with a mutual proof that both sides know it"]
     #[doc = " (HMAC-SHA256 over fresh nonces, rank, world, job and version), before anything else is read. Strangers,"]
@@ -502,7 +508,6 @@ extern "C" {
     #[doc = "   HWS_PERMISSION           this rank and the others have different secrets; a secret's file that every user"]
     #[doc = "                            may read or others may write"]
     #[doc = "   HWS_FAILED_PRECONDITION  an address beyond the loopback with neither secret nor trust_network; too few"]
-    #[doc = "   HWS_FAILED_PRECONDITION  an address beyond the loopback with neither secret nor trust_network; too few"]
     #[doc = "                            file descriptors (the text states how many are needed; raise RLIMIT_NOFILE)"]
     #[doc = "   HWS_TIMEOUT              some ranks did not connect; the text names them"]
     #[doc = "   HWS_UNAVAILABLE          an address on which this process cannot listen; a process that died meanwhile;"]
@@ -514,9 +519,9 @@ extern "C" {
     #[doc = " As hws_comm_create_address, but with rank, world and address from the environment variables of a launcher:"]
     #[doc = " torchrun, Open MPI (mpirun), Slurm (srun), PMIx, PMI (MPICH, Intel MPI) or an indexed job of Kubernetes;"]
     #[doc = " the innermost if there are several. HAWSER_RANK, HAWSER_WORLD_SIZE, HAWSER_LOCAL_WORLD_SIZE,"]
-    #[doc = " HAWSER_ADDRESS, HAWSER_PORT, HAWSER_HOST, HAWSER_INTERFACE, HAWSER_JOB, HAWSER_SECRET_FILE and"]
-    #[doc = " HAWSER_TRUST_NETWORK=1 add to the launcher's variables and override them. Only this function and the next"]
-    #[doc = " read the environment."]
+    #[doc = " HAWSER_ADDRESS, HAWSER_PORT, HAWSER_HOST, HAWSER_INTERFACE, HAWSER_JOB, HAWSER_SECRET_FILE,"]
+    #[doc = " HAWSER_TRUST_NETWORK=1 and HAWSER_SHARED_MEMORY=0 add to the launcher's variables and override them. Only"]
+    #[doc = " this function and the next read the environment."]
     #[doc = ""]
     #[doc = " overrides: the fields that are not 0 or NULL override the variables; NULL: none. Its rank and world_size"]
     #[doc = " must be 0, and its job is appended to the launcher's. Errors also: HWS_FAILED_PRECONDITION if there is no"]
@@ -526,8 +531,8 @@ extern "C" {
 extern "C" {
     #[doc = " Returns what hws_comm_create_env would use, without connecting. *out: a JSON object with \"launcher\","]
     #[doc = " \"job\", \"rank\", \"world_size\", \"local_world_size\" (ranks on this machine; null: unknown), \"address\", \"host\","]
-    #[doc = " \"network_interface\", \"secret_file\", \"trust_network\", and \"read\", an array of the variables used, {\"name\","]
-    #[doc = " \"value\"}. Errors: HWS_FAILED_PRECONDITION as above."]
+    #[doc = " \"network_interface\", \"secret_file\", \"trust_network\", \"shared_memory\", and \"read\", an array of the variables"]
+    #[doc = " used, {\"name\", \"value\"}. Errors: HWS_FAILED_PRECONDITION as above."]
     pub fn hws_comm_read_env(out: *mut *mut hws_buffer) -> hws_status;
 }
 #[doc = " A transport of the host program, by which this process's one rank exchanges messages with the other ranks."]
@@ -1468,8 +1473,8 @@ extern "C" {
 extern "C" {
     #[doc = " Returns the callback's object on demand: the last step, and the bytes that one rank of this process sent"]
     #[doc = " in it (\"communication\") and since the engine was made (\"communication_total\"), by process group and"]
-    #[doc = " operation: \"calls\"; \"bytes\", the payload that the plan counts; \"wire_bytes\", the bytes sent to sockets or"]
-    #[doc = " to the host program's transport, with headers and padding (0 between threads). \"validation_losses\" has the"]
+    #[doc = " operation: \"calls\"; \"bytes\", the payload that the plan counts; \"wire_bytes\", the bytes sent to other processes"]
+    #[doc = " or to the host program's transport, with headers and padding (0 between threads). \"validation_losses\" has the"]
     #[doc = " last loss of each of several data.validation_sources, {name: nats}, and \"ended_early\" is true if the last"]
     #[doc = " run of train ended by train.patience. \"preferences\", for an objective over pairs: the means over the pairs"]
     #[doc = " of the last step of \"chosen_reward\", \"rejected_reward\" and \"margin\", and \"accuracy\", the share of pairs"]
