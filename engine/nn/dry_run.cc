@@ -102,6 +102,7 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
   const bool rounded = Block::reads_rounded(kernels, model.config(), types.product);
   const StreamGradient dx(f, rounded ? DryRun::fake() : nullptr);
   const Head& head = model.head();
+  const bool defers = training && Block::defers_sums(kernels, model.config());
   ModelCosts costs;
   costs.embedding_forward =
       dry.measure([&](const Context& c, BlockRegions&) { model.embedding().forward(c, f); });
@@ -123,6 +124,13 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
     };
     dry.tally(training);
     measure(&costs.block_forward, [&](auto& c, auto& r) { block.forward(c, r, f, f, f); });
+    for (size_t form = 0; defers && form < costs.block_forward_deferring.size(); ++form)
+      measure(&costs.block_forward_deferring[form], [&](auto& c, auto& r) {
+        const bool sums = form != 1 && layer > 0, leaves = form != 0;
+        block.forward(c, r, f, f, sums ? StreamInput(model.block(layer - 1).last_sum(c, f, f, f)) : f,
+                      leaves ? f : nullptr);
+      });
+    if (defers) costs.branch = std::max(costs.branch, block.branch_bytes(dry.context()));
     dry.tally(false);
     measure_backward(&costs.block_backward, [&](auto& c, auto& r) { block.backward(c, r, f, dx, f); });
     if (form.remakes.any()) {
@@ -140,6 +148,15 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
   costs.loss =
       dry.measure_backward([&](const Context& c, BlockRegions&) { head.forward_backward(c, f, f, f, f); });
   costs.loss_eval = dry.measure([&](const Context& c, BlockRegions&) { head.forward(c, f, f); });
+  if (defers) {
+    const auto sum = [&](const Context& c) {
+      return StreamInput(model.block(model.config().layers - 1).last_sum(c, f, f, f));
+    };
+    costs.loss_of_sum = dry.measure_backward(
+        [&](const Context& c, BlockRegions&) { head.forward_backward(c, f, f, sum(c), f); });
+    costs.loss_eval_of_sum =
+        dry.measure([&](const Context& c, BlockRegions&) { head.forward(c, f, sum(c)); });
+  }
   costs.logits = dry.measure([&](const Context& c, BlockRegions&) {
     if (chunk_logits) head.take_logits(c, c.rows());
     if (columns.own().ranks > 1) head.take_logits(c, c.rows());  // for the columns of other ranks

@@ -155,8 +155,11 @@ class ExpertParallelism final : public Strategy {
   /// The host counts rows for experts where it does not reach the device's memory.
   void add_sizes(plan::Sizes* sizes, bool in_place) const override {
     if (ranks_ == 1 || in_place) return;
-    for (auto* const blocks : {&sizes->block_forward, &sizes->block_backward, &sizes->block_backward_input,
-                               &sizes->block_backward_weight, &sizes->block_recompute, &sizes->block_repeat})
+    std::vector<std::vector<plan::Cost>*> all = {&sizes->block_forward,        &sizes->block_backward,
+                                                 &sizes->block_backward_input, &sizes->block_backward_weight,
+                                                 &sizes->block_recompute,      &sizes->block_repeat};
+    for (std::vector<plan::Cost>& blocks : sizes->block_forward_deferring) all.push_back(&blocks);
+    for (auto* const blocks : all)
       for (size_t layer = 0; layer < blocks->size(); ++layer)
         (*blocks)[layer].host = s_.model.is_sparse(static_cast<int64_t>(layer));
   }
