@@ -16,7 +16,7 @@ void of_blocks(std::vector<plan::Cost>* to, const std::vector<nn::CallCost>& cal
   for (const nn::CallCost& c : calls) to->push_back(cost_of(c));
 }
 
-/// Lets blocks leave their last sum to the next norm.
+/// Lets blocks leave their last sum to the next norm, if the backend prefers it.
 void defer_sums(plan::Sizes* s, const nn::ModelCosts& costs, const nn::RecomputeSet& remakes) {
   s->branch = costs.branch, s->saves_middle = !remakes.rest;
   for (size_t form = 0; form < costs.block_forward_deferring.size(); ++form)
@@ -53,8 +53,7 @@ plan::Sizes step_sizes(const nn::Model& model, const config::ResolvedConfig& con
   s.embedding_forward = cost_of(costs.embedding_forward);
   s.embedding_backward = cost_of(costs.embedding_backward);
   of_blocks(&s.block_forward, costs.block_forward);
-  // What a block saves begins with x', an addend of its last sum, which would delay the offload.
-  if (config.offload.activations == parallel::OffloadSpace::kOff) defer_sums(&s, costs, backward.remakes);
+  defer_sums(&s, costs, backward.remakes);
   of_blocks(&s.block_backward, costs.block_backward);
   of_blocks(&s.block_backward_input, costs.block_backward_input);
   of_blocks(&s.block_backward_weight, costs.block_backward_weight);

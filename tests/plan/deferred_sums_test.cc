@@ -1,4 +1,4 @@
-// Tests the schedule of a backend whose blocks leave their last residual sum to the instruction that reads it.
+// Tests the schedule of a backend whose blocks leave their last residual sum to its reader.
 #include <gtest/gtest.h>
 
 #include <string>
