@@ -6,6 +6,7 @@
 #include "engine/assembly/agreement_bytes.h"
 #include "engine/assembly/countable.h"
 #include "engine/assembly/state_work.h"
+#include "engine/assembly/step_sizes.h"
 #include "engine/base/error.h"
 #include "engine/base/on_all_cores.h"
 #include "engine/device/cpu/thread_pool.h"
@@ -22,10 +23,6 @@ namespace {
 plan::Accumulation accumulation_of(const parallel::DataParallelStrategy& strategy, int64_t micro_batches) {
   if (strategy.tree && micro_batches > 1) return plan::Accumulation::kTree;
   return strategy.reduces_each(micro_batches) ? plan::Accumulation::kFresh : plan::Accumulation::kInPlace;
-}
-
-plan::Cost cost_of(const nn::CallCost& c) {
-  return {c.workspace, c.saved, c.flops, c.work, c.exchanges, c.kept, c.made, c.remade, c.remade_kept};
 }
 
 void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::ResolvedConfig& config,
@@ -49,56 +46,6 @@ void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::Resol
   s->scalars = static_cast<int64_t>(sizeof(StepScalars));
   s->norm = sums_bytes(nn::all_tally_words(model.config()));
   s->norm_workspace = optim::kAddSquaresWorkspaceBytes;
-}
-
-/// Without the state, which differs by stage.
-plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
-                     const parallel::Strategies& strategies, const parallel::BlockExchanges& exchanges,
-                     ExchangeNotes* notes) {
-  const nn::ModelConfig& m = model.config();
-  const parallel::StepForm& form = strategies.form();
-  const int64_t batch = config.batch.micro_batch, columns = config.batch.sequence;
-  const int64_t seq = form.columns.count(columns);
-  const nn::WeightTypes types{compute_type(config), state_type(config), fp8_operands(config)};
-  const bool chunk_logits =
-      !target.in_place || form.shares_rows;  // only one of the ranks gets the caller's memory
-  nn::BackwardForm backward = form.backward;
-  backward.rounds_in_kernels = rounds_in_kernels(config, strategies);
-  if (model.trains_tied_head() && types.lookup == DType::kF32)
-    backward.lookups = lookup_gradient_sizes(model, config, form);
-  const nn::ModelCosts costs =
-      nn::measure_costs(model, *target.kernels, target.workers, types, batch, seq, true, chunk_logits,
-                        exchanges.exchange(), exchanges.columns(), notes, backward, exchanges.experts());
-  plan::Sizes s;
-  s.weight_half_reads = m.adapter.on(), s.weighs_targets = config.objective.weighs_targets();
-  s.residual = exchanges.exchange().own_rows(batch * seq).room * m.width * 4;
-  if (nn::Block::reads_rounded(*target.kernels, m, types.product))
-    s.rounded_dx = s.residual / 4 * dtype_bytes(types.product);
-  s.batch = MicroBatch::bytes(batch, columns, form.columns);
-  s.losses = batch * seq * 4;
-  s.embedding_forward = cost_of(costs.embedding_forward);
-  s.embedding_backward = cost_of(costs.embedding_backward);
-  const auto of_blocks = [&](std::vector<plan::Cost>* to, const std::vector<nn::CallCost>& calls) {
-    for (const nn::CallCost& c : calls) to->push_back(cost_of(c));
-  };
-  of_blocks(&s.block_forward, costs.block_forward);
-  of_blocks(&s.block_backward, costs.block_backward);
-  of_blocks(&s.block_backward_input, costs.block_backward_input);
-  of_blocks(&s.block_backward_weight, costs.block_backward_weight);
-  of_blocks(&s.block_recompute, costs.block_recompute);
-  of_blocks(&s.block_repeat, costs.block_repeat);
-  s.loss = cost_of(costs.loss), s.loss_eval = cost_of(costs.loss_eval), s.logits = cost_of(costs.logits);
-  s.round_dx = cost_of(costs.round_dx), s.join = costs.join.work.calls;
-
-  const int64_t rows = generate_rows(config);
-  s.generate_residual = rows * m.width * 4;
-  s.generate_batch = MicroBatch::bytes(1, rows);
-  s.generate_workspace =
-      nn::measure_cached_workspace(model, *target.kernels, target.workers, types, rows, columns, chunk_logits,
-                                   exchanges.cached_exchange(), exchanges.experts());
-  s.kv_cache = columns * nn::cached_bytes(model.local(), compute_type(config));
-  strategies.add_sizes(&s, target.in_place);
-  return s;
 }
 
 parallel::Settings settings_of(const config::ResolvedConfig& config) {
@@ -371,7 +318,7 @@ std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::
   ExchangeNotes notes;
   const parallel::BlockExchanges exchanges =
       strategies.counted_exchanges(&notes, target.in_place || target.peers, target.imbalance);
-  const plan::Sizes sizes = sizes_of(model, config, target, strategies, exchanges, &notes);
+  const plan::Sizes sizes = step_sizes(model, config, target, strategies, exchanges, &notes);
   const parallel::pipeline::Division division = strategies.divide(sizes);
   parallel::DataParallelStrategy data = strategies.form().data;
   data.stage_of = division.stage_of();

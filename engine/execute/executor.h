@@ -172,6 +172,9 @@ class Executor {
                      const Run& run);
   void backward_block(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
   void recompute(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
+  /// Returns what a block or the head reads: x, or the last sum of the block below.
+  nn::StreamInput stream_of(const plan::Plan& plan, const plan::Instruction& instruction,
+                            const nn::Context& ctx) const;
   nn::StreamGradient gradient_of(const plan::Plan& plan, const plan::Instruction& instruction) const;
   nn::BlockRegions regions_of(const plan::Plan& plan, const plan::Instruction& instruction) const;
   void join_head_gradient(const plan::Plan& plan, const plan::Instruction& instruction,

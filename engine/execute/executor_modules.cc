@@ -16,7 +16,15 @@ void Executor::forward_block(const plan::Plan& plan, const plan::Instruction& n,
     return block.forward_cached(ctx, {cache, plan.slot(id).bytes, run.cached}, rope_of(n), y);
   }
   nn::BlockRegions regions = regions_of(plan, n);
-  block.forward(ctx, regions, rope_of(n), y, as<float>(plan, n[Operand::kX]));
+  block.forward(ctx, regions, rope_of(n), y, stream_of(plan, n, ctx), at(plan, n[Operand::kBranchOut]));
+}
+
+nn::StreamInput Executor::stream_of(const plan::Plan& plan, const plan::Instruction& n,
+                                    const nn::Context& ctx) const {
+  float* const x = as<float>(plan, n[Operand::kX]);
+  if (n[Operand::kBranch] < 0) return x;
+  const nn::Block& below = s_.model.modules->block(n.block - 2);
+  return below.last_sum(ctx, x, as<float>(plan, n[Operand::kMiddle]), at(plan, n[Operand::kBranch]));
 }
 
 void Executor::recompute(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
@@ -63,7 +71,7 @@ void Executor::join_head_gradient(const plan::Plan& plan, const plan::Instructio
 
 void Executor::head(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
   const nn::Head& head = s_.model.modules->head();
-  const float* const x = as<float>(plan, n[Operand::kX]);
+  const nn::StreamInput x = stream_of(plan, n, ctx);
   float* const losses = as<float>(plan, n[Operand::kLosses]);
   if (n.op != plan::Op::kLoss) return head.forward(ctx, losses, x);
   head.forward_backward(ctx, losses, as<float>(plan, n[Operand::kDx]), x, &host_->scalars()->grad_scale);

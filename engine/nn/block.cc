@@ -34,6 +34,7 @@ BlockSaved Block::take_saved(const Context& ctx, BlockRegions& regions) const {
   const RecomputeSet& remakes = ctx.remakes;
   Region& rest = regions.of(remakes.rest);
   BlockSaved s;
+  s.x_mid = rest.take_as<float>(rows * width_);
   s.attention_norm = attention_norm_.take_saved(rest, rows);
   s.attention = attention_.take_saved(ctx, regions.of(remakes.qkv), regions.of(remakes.attention),
                                       regions.of(remakes.attention, true));
@@ -41,7 +42,6 @@ BlockSaved Block::take_saved(const Context& ctx, BlockRegions& regions) const {
     s.attention_post_norm = attention_post_norm_->take_saved(rest, rows);
     s.attention_out = rest.take(rows * width_ * dtype_bytes(attention_.y_type(ctx)));
   }
-  s.x_mid = rest.take_as<float>(rows * width_);
   s.mlp_norm = mlp_norm_.take_saved(rest, rows);
   s.mlp = mlp_.take_saved(mlp_.context(ctx), regions.of(remakes.mlp_hidden),
                           regions.of(remakes.mlp_hidden, true));
@@ -118,22 +118,32 @@ int64_t Block::output_bytes(const Context& ctx, int64_t rows) const {
   return rows * width_ * std::max(dtype_bytes(attention_.y_type(ctx)), dtype_bytes(mlp_.y_type(ctx)));
 }
 
-void Block::forward(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* y,
-                    const float* x) const {
-  forward(ctx, take_saved(ctx, regions), cos_sin, y, x);
+kernels::ResidualForward Block::last_sum(const Context& ctx, float* y, const float* x_mid,
+                                         const void* branch) const {
+  HWS_CHECK(!mlp_post_norm_);
+  return sum(ctx, mlp_post_norm_, {}, y, x_mid, {branch, mlp_.y_type(ctx)}, kSiteMlpOut);
 }
 
-/// Without y, forward computes only the activations that backward needs: it leaves out the last product and
-/// sum, unless a post-norm follows them.
+void Block::forward(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* y,
+                    const StreamInput& x, void* branch) const {
+  BlockSaved s = take_saved(ctx, regions);
+  if (branch != nullptr && ctx.remakes.rest) s.x_mid = y;
+  forward(ctx, s, cos_sin, y, x, branch);
+}
+
+/// Without y and `left`, forward computes only the activations that backward needs: it leaves out the last
+/// product and sum, unless a post-norm follows them. `left` receives the output of the second branch, and the
+/// sum is left to the reader of y. Until then it holds the output of the first branch.
 void Block::forward(const Context& ctx, const BlockSaved& s, const float* cos_sin, float* y,
-                    const float* x) const {
+                    const StreamInput& x, void* left) const {
   const LocalRows own = ctx.own_rows();
   RegionScope scope(*ctx.workspace);
-  void* const scratch = attention_post_norm_ ? nullptr : ctx.workspace->take(output_bytes(ctx, own.room));
+  void* scratch = left;
+  if (left == nullptr && !attention_post_norm_) scratch = ctx.workspace->take(output_bytes(ctx, own.room));
   void* const n = ctx.take(own.room * width_);
   forward_attention(ctx, s, cos_sin, n, s.attention_out ? s.attention_out : scratch, x);
   void* const mlp_out = s.mlp_out ? s.mlp_out : scratch;
-  const bool ends_here = y == nullptr && !mlp_post_norm_;
+  const bool ends_here = y == nullptr && left == nullptr && !mlp_post_norm_;
   {
     RegionScope of_branch(*ctx.workspace);
     const Context branch = mlp_.context(ctx);
@@ -143,6 +153,7 @@ void Block::forward(const Context& ctx, const BlockSaved& s, const float* cos_si
     mlp_.forward(branch, s.mlp, whole, enter(branch, n));
     branch.exchange->leave(branch, floats(mlp_out), whole, width_);
   }
+  if (left != nullptr) return;
   const kernels::ResidualForward last =
       sum(ctx, mlp_post_norm_, s.mlp_post_norm, y, s.x_mid, {mlp_out, mlp_.y_type(ctx)}, kSiteMlpOut);
   if (y != nullptr) ctx.kernels->residual_forward(last, *ctx.stream);
@@ -150,9 +161,8 @@ void Block::forward(const Context& ctx, const BlockSaved& s, const float* cos_si
 
 /// Computes the first branch, then x' and its norm n, the input of the second branch.
 void Block::forward_attention(const Context& ctx, const BlockSaved& s, const float* cos_sin, void* n,
-                              void* out, const float* x) const {
-  attention_norm_.forward(ctx, s.attention_norm, n, ctx.type, width_, x, DType::kF32,
-                          {ctx.own_rows().count, 1, width_});
+                              void* out, const StreamInput& x) const {
+  attention_norm_.forward(ctx, s.attention_norm, n, ctx.type, x, ctx.own_rows().count);
   {
     RegionScope of_branch(*ctx.workspace);
     float* const whole = ctx.exchange->whole_rows(ctx, floats(out), width_);
@@ -161,7 +171,7 @@ void Block::forward_attention(const Context& ctx, const BlockSaved& s, const flo
   }
   RegionScope of_sum(*ctx.workspace);
   mlp_norm_.forward(ctx, s.mlp_norm, n, ctx.type,
-                    sum(ctx, attention_post_norm_, s.attention_post_norm, s.x_mid, x,
+                    sum(ctx, attention_post_norm_, s.attention_post_norm, s.x_mid, x.x,
                         {out, attention_.y_type(ctx)}, kSiteAttentionOut));
 }
 
@@ -169,7 +179,7 @@ void Block::recompute(const Context& ctx, BlockRegions& regions, const float* co
                       const float* x) const {
   const RecomputeSet& remakes = ctx.remakes;
   const BlockSaved s = take_saved(ctx, regions);
-  if (remakes.rest) return forward(ctx, s, cos_sin, y, x);
+  if (remakes.rest) return forward(ctx, s, cos_sin, y, x, nullptr);
   const NormRows rows{ctx.own_rows().count, 1, width_};
   RegionScope scope(*ctx.workspace);
   void* const n = ctx.take(ctx.own_rows().room * width_);

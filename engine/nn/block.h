@@ -15,7 +15,8 @@
 namespace hawser::nn {
 
 /// Activations that forward saves for backward, besides x. Outputs of norms and of the activation function
-/// are not saved: the backward kernels recompute them. Bytes per row, with e bytes per element of the
+/// are not saved: the backward kernels recompute them. x' comes first, because the block above may read it
+/// (Block::last_sum). Bytes per row, with e bytes per element of the
 /// activation type, S = 1 statistic per norm (2 with LayerNorm), F' = F or, gated, 2F:
 ///   e ((H + 2K) D + H D + F') + 4 (C + H + 2S)
 ///   with QK-norm:     + e (H + K) D + 4 (H + K)
@@ -74,9 +75,16 @@ class Block {
   /// `model` is the rank's share (local_model). It must outlive the block.
   Block(const ParameterTable& table, const ModelConfig& model, int64_t layer, const MoeTraining& moe = {});
 
-  /// Computes y[rows, C] from x[rows, C], both f32. The regions receive what backward needs.
+  /// Computes y[rows, C] from x[rows, C], both f32. The regions receive what backward needs. If `branch` is
+  /// not null, it receives the output of the second branch, and the last sum is left to the reader of y, who
+  /// calls last_sum. x' is then at the beginning of `saved`; if x' is recomputed, it is in y instead.
   void forward(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* y,
-               const float* x) const;
+               const StreamInput& x, void* branch = nullptr) const;
+  /// Returns the last sum of a forward that left it to the reader of y. y may be x_mid.
+  kernels::ResidualForward last_sum(const Context& ctx, float* y, const float* x_mid,
+                                    const void* branch) const;
+  /// Returns the bytes of `branch` for all local rows.
+  int64_t branch_bytes(const Context& ctx) const { return output_bytes(ctx, ctx.own_rows().room); }
   /// Recomputes the arrays of ctx.remakes, bit-identically, from x and the arrays that forward saved. With
   /// `rest` it also computes y, unless y is null; otherwise it computes only what backward needs.
   void recompute(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* y,
@@ -101,6 +109,10 @@ class Block {
     return kernels.suited->rounded_gradients && type == DType::kBf16 && !model.post_norm &&
            model.dropout_residual == 0;
   }
+  /// True if blocks best leave their last sum to the next norm, and nothing lies between branch and sum.
+  static bool defers_sums(const kernels::KernelTable& kernels, const ModelConfig& model) {
+    return kernels.suited->defers_sums && !model.post_norm;
+  }
   /// Rounds dx.dx into dx.rounded. Not needed after the backward of a block, which writes both.
   static void round(const Context& ctx, const StreamGradient& dx, int64_t width);
 
@@ -110,8 +122,9 @@ class Block {
  private:
   BlockSaved take_saved(const Context& ctx, BlockRegions& regions) const;
   void forward_attention(const Context& ctx, const BlockSaved& s, const float* cos_sin, void* n, void* out,
-                         const float* x) const;
-  void forward(const Context& ctx, const BlockSaved& s, const float* cos_sin, float* y, const float* x) const;
+                         const StreamInput& x) const;
+  void forward(const Context& ctx, const BlockSaved& s, const float* cos_sin, float* y, const StreamInput& x,
+               void* left) const;
   WeightPassInputs take_weight_pass_inputs(const Context& ctx, const BlockSaved& saved, Region& region) const;
   const void* enter(const Context& ctx, const void* n) const;
   /// The output of a branch, or its gradient.

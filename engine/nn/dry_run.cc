@@ -89,6 +89,29 @@ class DryRun {
   Context ctx_;
 };
 
+/// Measures the forwards and the losses that compute the last sum of the block below, or leave one.
+void measure_deferring(DryRun* dry, const Model& model, ModelCosts* costs) {
+  float* const f = DryRun::fake_floats();
+  const int64_t layers = model.config().layers;
+  const auto input = [&](const Context& c, int64_t block) {  // of the head, too
+    return block > 0 ? StreamInput(model.block(block - 1).last_sum(c, f, f, f)) : StreamInput(f);
+  };
+  dry->tally(true);
+  for (size_t form = 0; form < costs->block_forward_deferring.size(); ++form)
+    for (int64_t layer = 0; layer < layers; ++layer)
+      costs->block_forward_deferring[form].push_back(dry->measure([&](const Context& c, BlockRegions& r) {
+        const bool sums = form != 1, leaves = form != 0;
+        model.block(layer).forward(c, r, f, f, sums ? input(c, layer) : f, leaves ? f : nullptr);
+      }));
+  dry->tally(false);
+  for (int64_t layer = 0; layer < layers; ++layer)
+    costs->branch = std::max(costs->branch, model.block(layer).branch_bytes(dry->context()));
+  costs->loss_of_sum = dry->measure_backward(
+      [&](const Context& c, BlockRegions&) { model.head().forward_backward(c, f, f, input(c, layers), f); });
+  costs->loss_eval_of_sum =
+      dry->measure([&](const Context& c, BlockRegions&) { model.head().forward(c, f, input(c, layers)); });
+}
+
 }  // namespace
 
 ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
@@ -140,6 +163,7 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
   costs.loss =
       dry.measure_backward([&](const Context& c, BlockRegions&) { head.forward_backward(c, f, f, f, f); });
   costs.loss_eval = dry.measure([&](const Context& c, BlockRegions&) { head.forward(c, f, f); });
+  if (training && Block::defers_sums(kernels, model.config())) measure_deferring(&dry, model, &costs);
   costs.logits = dry.measure([&](const Context& c, BlockRegions&) {
     if (chunk_logits) head.take_logits(c, c.rows());
     if (columns.own().ranks > 1) head.take_logits(c, c.rows());  // for the columns of other ranks

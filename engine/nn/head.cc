@@ -22,10 +22,14 @@ Head::Rows Head::take_rows(const Context& ctx, int64_t begin, int64_t count) con
   return {begin, count, ctx.take(count * model_.width), norm_.take_saved(*ctx.workspace, count)};
 }
 
-void Head::normalise(const Context& ctx, const Rows& rows, const float* x) const {
-  const int64_t width = model_.width;
-  norm_.forward(ctx, rows.saved, rows.n, ctx.type, width, x + rows.begin * width, DType::kF32,
-                {rows.count, 1, width});
+/// x has all rows, also as a sum.
+void Head::normalise(const Context& ctx, const Rows& rows, const StreamInput& x) const {
+  const int64_t first = rows.begin * model_.width;
+  if (!x.is_sum()) return norm_.forward(ctx, rows.saved, rows.n, ctx.type, x.x + first, rows.count);
+  kernels::ResidualForward part = x.sum;
+  part.y += first, part.x += first, part.rows = rows.count;
+  part.branch = static_cast<const char*>(part.branch) + first * dtype_bytes(part.branch_type);
+  norm_.forward(ctx, rows.saved, rows.n, ctx.type, part);
 }
 
 void Head::normalise_backward(const Context& ctx, const Rows& rows, float* dx, const void* dn,
@@ -37,6 +41,14 @@ void Head::normalise_backward(const Context& ctx, const Rows& rows, float* dx, c
 
 const float* Head::whole_rows(const Context& ctx, const float* x) const {
   return static_cast<const float*>(ctx.exchange->enter(ctx, x, DType::kF32, model_.width));
+}
+
+/// Other ranks need the sum of this rank's rows. The masks of dropout depend on the row's number, so a sum
+/// with dropout is not divided into chunks.
+StreamInput Head::whole_rows(const Context& ctx, const StreamInput& x) const {
+  if (x.is_sum() && ctx.exchange->ranks() == 1 && x.sum.dropout.p == 0) return x;
+  if (x.is_sum()) ctx.kernels->residual_forward(x.sum, *ctx.stream);
+  return whole_rows(ctx, x.x);
 }
 
 void Head::keep_own_rows(const Context& ctx, float* own, const float* whole) const {

@@ -25,16 +25,18 @@ class Head {
   /// Computes losses[rows] (f32, per token), dx[local rows, C] (f32, overwritten) and the gradients of norm
   /// and head, from x[local rows, C], ctx.targets_BT and ctx.weights_BT. *grad_scale multiplies the
   /// gradients.
-  virtual void forward_backward(const Context& ctx, float* losses, float* dx, const float* x,
+  virtual void forward_backward(const Context& ctx, float* losses, float* dx, const StreamInput& x,
                                 const float* grad_scale) const = 0;
   /// Computes losses[rows] only.
-  virtual void forward(const Context& ctx, float* losses, const float* x) const = 0;
+  virtual void forward(const Context& ctx, float* losses, const StreamInput& x) const = 0;
   /// Computes logits[rows, outputs] (f32) from `rows` rows of whole_rows.
   virtual void logits(const Context& ctx, float* logits, const float* x, int64_t rows) const = 0;
 
   /// Returns all rows of x, gathered from each rank's local rows; in the workspace if there are several
   /// ranks.
   const float* whole_rows(const Context& ctx, const float* x) const;
+  /// As above. A sum is computed first, unless normalise can compute it for each chunk.
+  StreamInput whole_rows(const Context& ctx, const StreamInput& x) const;
   /// Takes workspace for the logits of one chunk of `rows` rows.
   float* take_logits(const Context& ctx, int64_t rows) const;
 
@@ -49,7 +51,7 @@ class Head {
     NormSaved saved;  // its statistics
   };
   Rows take_rows(const Context& ctx, int64_t begin, int64_t count) const;
-  void normalise(const Context& ctx, const Rows& rows, const float* x) const;
+  void normalise(const Context& ctx, const Rows& rows, const StreamInput& x) const;
   /// Computes dx of these rows, from the gradient of n (activation type).
   void normalise_backward(const Context& ctx, const Rows& rows, float* dx, const void* dn,
                           const float* x) const;

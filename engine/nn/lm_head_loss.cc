@@ -39,7 +39,7 @@ LmHeadLoss::Chunk LmHeadLoss::take_chunk(const Context& ctx, int64_t begin, int6
   return chunk;
 }
 
-void LmHeadLoss::compute_logits(const Context& ctx, const Chunk& chunk, const float* x) const {
+void LmHeadLoss::compute_logits(const Context& ctx, const Chunk& chunk, const StreamInput& x) const {
   const int64_t width = model_.width;
   normalise(ctx, chunk.rows, x);
   kernels::Matmul m;
@@ -79,11 +79,11 @@ void LmHeadLoss::cross_entropy(const Context& ctx, const Chunk& chunk, float* lo
   ctx.kernels->cross_entropy_divided({c, words_.first(ctx), all, ranks}, *ctx.stream);
 }
 
-void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, const float* x,
+void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, const StreamInput& input,
                                   const float* grad_scale) const {
   const int64_t width = model_.width;
   RegionScope of_rows(*ctx.workspace);
-  x = whole_rows(ctx, x);
+  const StreamInput x = whole_rows(ctx, input);
   float* const own_dx = dx;
   dx = ctx.exchange->whole_rows(ctx, dx, width);
   Context chunk_ctx = ctx;
@@ -115,7 +115,7 @@ void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, 
     m.ldc = width, m.lda = chunk.stride, m.ldb = width;
     ctx.matmul(m);
     const void* const dn = sum_over_ranks(ctx, m);
-    normalise_backward(chunk_ctx, chunk.rows, dx, dn, x);
+    normalise_backward(chunk_ctx, chunk.rows, dx, dn, x.x);
   }
   keep_own_rows(ctx, own_dx, dx);
 }
@@ -130,9 +130,9 @@ const void* LmHeadLoss::sum_over_ranks(const Context& ctx, const kernels::Matmul
   return rounded;
 }
 
-void LmHeadLoss::forward(const Context& ctx, float* losses, const float* x) const {
+void LmHeadLoss::forward(const Context& ctx, float* losses, const StreamInput& input) const {
   RegionScope of_rows(*ctx.workspace);
-  x = whole_rows(ctx, x);
+  const StreamInput x = whole_rows(ctx, input);
   for (int64_t begin = 0; begin < ctx.rows(); begin += chunk_rows(ctx)) {
     RegionScope scope(*ctx.workspace);
     const Chunk chunk = take_chunk(ctx, begin, rows_of_chunk(ctx, begin));

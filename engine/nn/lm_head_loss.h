@@ -18,9 +18,9 @@ class LmHeadLoss : public Head {
   int64_t chunk_rows(const Context& ctx) const override;
   /// Computes losses times the targets' loss weights, 0 if masked. *grad_scale = 1 / unmasked targets of the
   /// global batch.
-  void forward_backward(const Context& ctx, float* losses, float* dx, const float* x,
+  void forward_backward(const Context& ctx, float* losses, float* dx, const StreamInput& x,
                         const float* grad_scale) const override;
-  void forward(const Context& ctx, float* losses, const float* x) const override;
+  void forward(const Context& ctx, float* losses, const StreamInput& x) const override;
   /// Computes soft-capped logits.
   void logits(const Context& ctx, float* logits, const float* x, int64_t rows) const override;
 
@@ -33,7 +33,7 @@ class LmHeadLoss : public Head {
   };
   /// A chunk with its logits in the workspace, in the type and stride that suit the products that read them.
   Chunk take_chunk(const Context& ctx, int64_t begin, int64_t rows) const;
-  void compute_logits(const Context& ctx, const Chunk& chunk, const float* x) const;
+  void compute_logits(const Context& ctx, const Chunk& chunk, const StreamInput& x) const;
   void cross_entropy(const Context& ctx, const Chunk& chunk, float* losses, const float* grad_scale,
                      bool backward) const;
   void clear(const Context& ctx, float* logits, int64_t rows) const;

@@ -2,6 +2,7 @@
 // cost of each. It does not depend on schedules, and on other ranks only through the Exchange of a call.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -80,10 +81,15 @@ struct BackwardForm {
 struct ModelCosts {
   CallCost embedding_forward, embedding_backward;
   std::vector<CallCost> block_forward, block_backward;
+  /// Forwards that compute the last sum of the block below, that leave their own, and that do both, if blocks
+  /// defer sums; otherwise empty. The lowest block does not compute a sum of a block below.
+  std::array<std::vector<CallCost>, 3> block_forward_deferring;
+  int64_t branch = 0;  ///< most bytes that a block leaves for its last sum
   std::vector<CallCost> block_backward_input, block_backward_weight;  ///< empty unless BackwardForm::halves
   std::vector<CallCost> block_recompute;  ///< without y; empty if nothing is recomputed
   std::vector<CallCost> block_repeat;     ///< of a recomputed forward with y, also empty then
   CallCost loss, loss_eval, logits;
+  CallCost loss_of_sum, loss_eval_of_sum;  ///< with the last sum of the highest block, if blocks defer sums
   CallCost round_dx;  ///< rounds the gradient of the residual stream for the first backward of a block
   CallCost join;      ///< of look-ups with the gradient of the head; 0 without BackwardForm::lookups
 };

@@ -55,6 +55,12 @@ void NormLayer::forward(const Context& ctx, const NormSaved& saved, void* y, DTy
   ctx.kernels->norm_forward(n, *ctx.stream);
 }
 
+void NormLayer::forward(const Context& ctx, const NormSaved& saved, void* y, DType y_type,
+                        const StreamInput& x, int64_t rows) const {
+  if (x.is_sum()) return forward(ctx, saved, y, y_type, x.sum);
+  forward(ctx, saved, y, y_type, d_, x.x, DType::kF32, {rows, 1, d_});
+}
+
 kernels::NormBackward NormLayer::backward_arguments(const Context& ctx, const NormSaved& saved) const {
   kernels::NormBackward n;
   n.weight = ctx.lookup(weight_);

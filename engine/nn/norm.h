@@ -20,6 +20,16 @@ struct NormSaved {
   float* rstd = nullptr;
 };
 
+/// The residual stream that a block or the head reads, [rows, C].
+struct StreamInput {
+  const float* x;                ///< the stream; if `sum` is set, the reader computes it
+  kernels::ResidualForward sum;  ///< the sum that ends the block below, written to x; y is null if x is given
+
+  StreamInput(const float* x_) : x(x_) {}
+  StreamInput(const kernels::ResidualForward& sum_) : x(sum_.y), sum(sum_) {}
+  bool is_sum() const { return sum.y != nullptr; }
+};
+
 /// The gradient of the residual stream, [rows, C].
 struct StreamGradient {
   float* dx = nullptr;
@@ -41,6 +51,9 @@ class NormLayer {
   /// Computes the norm of the next value of the residual stream, dense f32 rows computed in the same pass.
   void forward(const Context& ctx, const NormSaved& saved, void* y, DType y_type,
                const kernels::ResidualForward& x) const;
+  /// Computes the norm of `rows` dense rows of the residual stream, whose sum is computed in the same pass.
+  void forward(const Context& ctx, const NormSaved& saved, void* y, DType y_type, const StreamInput& x,
+               int64_t rows) const;
   /// Computes dx (in dx_type) from dy and the forward's x, and the weight gradients.
   void backward(const Context& ctx, const NormSaved& saved, void* dx, DType dx_type, int64_t dx_stride,
                 const void* dy, DType dy_type, int64_t dy_stride, const void* x, DType x_type,

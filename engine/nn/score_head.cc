@@ -18,7 +18,7 @@ ScoreHead::ScoreHead(const ParameterTable& table, const ModelConfig& model)
 
 int64_t ScoreHead::chunk_rows(const Context&) const { return kChunkRows; }
 
-void ScoreHead::score(const Context& ctx, const Rows& rows, float* scores, const float* x) const {
+void ScoreHead::score(const Context& ctx, const Rows& rows, float* scores, const StreamInput& x) const {
   normalise(ctx, rows, x);
   kernels::Matmul m;  // scores[rows] = n w
   m.c = scores;
@@ -37,24 +37,28 @@ void ScoreHead::negate(const Context& ctx, float* values, int64_t count) const {
   ctx.kernels->convert(c, *ctx.stream);
 }
 
-void ScoreHead::forward(const Context& ctx, float* losses, const float* x) const {
+void ScoreHead::forward(const Context& ctx, float* losses, const StreamInput& input) const {
   RegionScope of_rows(*ctx.workspace);
-  logits(ctx, losses, whole_rows(ctx, x), ctx.rows());
+  all_scores(ctx, losses, whole_rows(ctx, input), ctx.rows());
   negate(ctx, losses, ctx.rows());
 }
 
 void ScoreHead::logits(const Context& ctx, float* scores, const float* x, int64_t rows) const {
+  all_scores(ctx, scores, x, rows);
+}
+
+void ScoreHead::all_scores(const Context& ctx, float* scores, const StreamInput& x, int64_t rows) const {
   for (int64_t begin = 0; begin < rows; begin += kChunkRows) {
     RegionScope scope(*ctx.workspace);
     score(ctx, take_rows(ctx, begin, std::min(kChunkRows, rows - begin)), scores + begin, x);
   }
 }
 
-void ScoreHead::forward_backward(const Context& ctx, float* losses, float* dx, const float* x,
+void ScoreHead::forward_backward(const Context& ctx, float* losses, float* dx, const StreamInput& input,
                                  const float* /*grad_scale*/) const {
   const int64_t width = model_.width;
   RegionScope of_rows(*ctx.workspace);
-  x = whole_rows(ctx, x);
+  const StreamInput x = whole_rows(ctx, input);
   float* const own_dx = dx;
   dx = ctx.exchange->whole_rows(ctx, dx, width);
   Context chunk_ctx = ctx;
@@ -88,7 +92,7 @@ void ScoreHead::forward_backward(const Context& ctx, float* losses, float* dx, c
     m.m = rows.count, m.n = width, m.k = 1;
     m.ldc = width, m.lda = stride, m.ldb = width;
     ctx.matmul(m);
-    normalise_backward(chunk_ctx, rows, dx, m.c, x);
+    normalise_backward(chunk_ctx, rows, dx, m.c, x.x);
   }
   negate(ctx, losses, ctx.rows());
   keep_own_rows(ctx, own_dx, dx);

@@ -17,13 +17,14 @@ class ScoreHead : public Head {
   /// Computes losses[rows] = -score, even for masked targets; the gradients are those of sum(weight * loss),
   /// with a loss weight for every row in ctx.weights_BT. *grad_scale is not read: the loss weights already
   /// contain the objective's divisor and the loss scale.
-  void forward_backward(const Context& ctx, float* losses, float* dx, const float* x,
+  void forward_backward(const Context& ctx, float* losses, float* dx, const StreamInput& x,
                         const float* grad_scale) const override;
-  void forward(const Context& ctx, float* losses, const float* x) const override;
+  void forward(const Context& ctx, float* losses, const StreamInput& x) const override;
   void logits(const Context& ctx, float* scores, const float* x, int64_t rows) const override;
 
  private:
-  void score(const Context& ctx, const Rows& rows, float* scores, const float* x) const;
+  void score(const Context& ctx, const Rows& rows, float* scores, const StreamInput& x) const;
+  void all_scores(const Context& ctx, float* scores, const StreamInput& x, int64_t rows) const;
   void negate(const Context& ctx, float* values, int64_t count) const;
 };
 

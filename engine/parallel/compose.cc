@@ -155,8 +155,11 @@ class ExpertParallelism final : public Strategy {
   /// The host counts rows for experts where it does not reach the device's memory.
   void add_sizes(plan::Sizes* sizes, bool in_place) const override {
     if (ranks_ == 1 || in_place) return;
-    for (auto* const blocks : {&sizes->block_forward, &sizes->block_backward, &sizes->block_backward_input,
-                               &sizes->block_backward_weight, &sizes->block_recompute, &sizes->block_repeat})
+    std::vector<std::vector<plan::Cost>*> all = {&sizes->block_forward,        &sizes->block_backward,
+                                                 &sizes->block_backward_input, &sizes->block_backward_weight,
+                                                 &sizes->block_recompute,      &sizes->block_repeat};
+    for (std::vector<plan::Cost>& blocks : sizes->block_forward_deferring) all.push_back(&blocks);
+    for (auto* const blocks : all)
       for (size_t layer = 0; layer < blocks->size(); ++layer)
         (*blocks)[layer].host = s_.model.is_sparse(static_cast<int64_t>(layer));
   }
@@ -277,6 +280,10 @@ class Offload final : public Strategy {
       : config_(s.config.offload), micro_batches_(s.micro_batches), snapshots_(s.saves_beside_steps) {}
 
   void require_effect(bool in_place) const override { require_offload(config_, in_place); }
+  /// What a block saves begins with x', an addend of its last sum, which must not delay the offload.
+  void add_sizes(plan::Sizes* sizes, bool /*in_place*/) const override {
+    if (space_of(config_.activations) != plan::Space::kArena) sizes->branch = 0;
+  }
   void lay_out(ShardLayout::Options* options, const DataParallelStrategy&, const StepForm&) const override {
     options->host_update = config_.updates_on_host();
     options->host_masters = options->host_update && config_.parameters != OffloadSpace::kHost;

@@ -53,10 +53,10 @@ class EvalPipeline {
     SlotId& x = x_[turn];
     if (c.below == Neighbour::kHere) x = x_[turn - static_cast<size_t>(micro_batches_)];
     for (int32_t block = c.begin; block < std::min(c.end, s_.head()); ++block)
-      x = b_.forward(mb, block, x, batch).y;
+      x = b_.forward(mb, block, {x}, batch).y.x;
     if (c.has(s_.head())) {
       const SlotId losses = b_.transient(fmt::format("losses.{}", mb), Category::kStaging, s_.losses);
-      b_.add(Op::kEvalLoss, mb, s_.head(), b_.head_reads(x, batch), {{kLosses, losses}}, s_.loss_eval);
+      b_.add(Op::kEvalLoss, mb, s_.head(), b_.head_reads({x}, batch), {{kLosses, losses}}, s_.loss_eval);
     }
     if (travels(c.above)) b_.send(Op::kSendF, c.above, mb, x, s_.residual);
   }

@@ -34,12 +34,12 @@ Plan evaluation(const char* name, const Sizes& s, const Stage& stage, Op head, c
   const SlotId batch = b.load(0, s.batch);
   const SlotId last = through_chunks(&b, s.residual, -1, [&](const ModelChunk& chunk, SlotId x) {
     for (int32_t block = chunk.begin; block < std::min(chunk.end, s.head()); ++block)
-      x = b.forward(0, block, x, batch).y;
+      x = b.forward(0, block, {x}, batch).y.x;
     return x;
   });
   if (stage.has(s.head())) {
     const SlotId losses = b.transient("losses.0", Category::kStaging, result);
-    b.add(head, 0, s.head(), b.head_reads(last, batch), {{kLosses, losses}}, cost);
+    b.add(head, 0, s.head(), b.head_reads({last}, batch), {{kLosses, losses}}, cost);
   }
   b.commit_begins();
   return b.take();
@@ -83,7 +83,7 @@ Plan generate_plan(const Sizes& s, const Stage& stage) {
     return x;
   });
   if (stage.has(s.head())) {
-    std::vector<Named> last = b.head_reads(x, batch);
+    std::vector<Named> last = b.head_reads({x}, batch);
     for (const SlotId cache : caches) last.push_back({kCache, cache});
     b.add(Op::kLogits, 0, s.head(), last, {}, {s.generate_workspace});
   } else {

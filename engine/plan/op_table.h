@@ -12,10 +12,13 @@ namespace hawser::plan {
 
 /// The role that a slot has in an instruction.
 enum class Operand : uint8_t {
-  kBatch,               ///< tokens, targets, positions of a micro-batch
-  kX,                   ///< residual stream that a block reads
-  kY,                   ///< residual stream that a block writes
-  kSaved,               ///< activations that a forward pass saves for the backward pass
+  kBatch,      ///< tokens, targets, positions of a micro-batch
+  kX,          ///< residual stream that a block reads
+  kY,          ///< residual stream that a block writes
+  kMiddle,     ///< slot that begins with x', the residual stream before the last sum of the block below
+  kBranch,     ///< output of the second branch of the block below, which that sum adds to x'
+  kBranchOut,  ///< as kBranch, of this block, whose last sum is left to the next instruction
+  kSaved,      ///< activations that a forward pass saves for the backward pass
   kSavedForWeightPass,  ///< the part of kSaved that the weight pass reads, if the backward has two passes
   kRecomputed,          ///< activations that RECOMPUTE rebuilds; scratch of a forward pass
   kRecomputedForWeightPass,  ///< the part of kRecomputed that the weight pass reads
@@ -44,10 +47,10 @@ enum class Operand : uint8_t {
 };
 
 inline constexpr const char* kOperandNames[] = {
-    "batch",     "x",      "y",          "saved",           "kept",   "remade",  "remade_kept", "made",
-    "cache",     "dx",     "rounded_dx", "scalars",         "losses", "norm",    "weights",     "secondary",
-    "gradients", "addend", "window",     "lookup_gradient", "master", "moment1", "moment2",     "average",
-    "direction", "home",   "sent",       "received"};
+    "batch",   "x",           "y",         "middle",    "branch", "branch_out", "saved",           "kept",
+    "remade",  "remade_kept", "made",      "cache",     "dx",     "rounded_dx", "scalars",         "losses",
+    "norm",    "weights",     "secondary", "gradients", "addend", "window",     "lookup_gradient", "master",
+    "moment1", "moment2",     "average",   "direction", "home",   "sent",       "received"};
 static_assert(std::size(kOperandNames) == static_cast<size_t>(Operand::kCount));
 inline const char* operand_name(Operand operand) { return kOperandNames[static_cast<size_t>(operand)]; }
 
@@ -111,7 +114,7 @@ struct OperandRule {
   Operand operand = Operand::kCount;
   Count count = Count::kNone;
 };
-using OperandRules = std::array<OperandRule, 7>;
+using OperandRules = std::array<OperandRule, 8>;
 
 /// The instructions of an op in which the host takes part, so that a device cannot run them ahead of it.
 enum class Host : uint8_t { kNever, kWithoutBlock, kAlways };
@@ -161,30 +164,35 @@ constexpr OperandRule any(Operand o) { return {o, Count::kAny}; }
 constexpr OperandRule one_with_block(Operand o) { return {o, Count::kOneWithBlock}; }
 constexpr OperandRule one_without_block(Operand o) { return {o, Count::kOneWithoutBlock}; }
 
-/// Indexed by op. The FORWARD of the embedding has no x. For gradients that are rounded or sent in buckets, a
-/// pass assigns the slots.
+/// Indexed by op. The FORWARD of the embedding has no x. An instruction that reads kMiddle and kBranch
+/// computes their sum and writes it to kX, which other instructions read (Sizes::branch). For gradients that
+/// are rounded or sent in buckets, a pass assigns the slots.
 inline constexpr OpRow kRows[] = {
     {Op::kLoadMicroBatch, "LOAD_MICRO_BATCH", kLoads, {}, {one(kBatch), maybe(kX), any(kCache)}},
     {Op::kCountTokens, "COUNT_TOKENS", kAgrees, {some(kBatch)}, {one(kScalars)}},
     {Op::kForward,
      "FORWARD",
      kForward,
-     {maybe(kX), one(kBatch), maybe(kWeights), maybe(kCache)},
-     {one(kY), maybe(kSaved), maybe(kSavedForWeightPass), maybe(kRecomputed), maybe(kRecomputedForWeightPass),
-      maybe(kCache)}},
+     {maybe(kX), maybe(kMiddle), maybe(kBranch), one(kBatch), maybe(kWeights), maybe(kCache)},
+     {maybe(kX), maybe(kY), maybe(kBranchOut), maybe(kSaved), maybe(kSavedForWeightPass), maybe(kRecomputed),
+      maybe(kRecomputedForWeightPass), maybe(kCache)}},
     {Op::kRecompute,
      "RECOMPUTE",
      kForward,
      {one(kX), one(kBatch), maybe(kWeights)},
      {maybe(kY), maybe(kSaved), maybe(kSavedForWeightPass), maybe(kRecomputed),
       maybe(kRecomputedForWeightPass)}},
-    {Op::kLogprobs, "LOGPROBS", kForward, {one(kX), one(kBatch), any(kWeights)}, {one(kLosses)}},
+    {Op::kLogprobs,
+     "LOGPROBS",
+     kForward,
+     {maybe(kX), maybe(kMiddle), maybe(kBranch), one(kBatch), any(kWeights)},
+     {maybe(kX), one(kLosses)}},
     {Op::kObjective, "OBJECTIVE", kAsks, {one(kLosses)}, {one(kBatch)}},
     {Op::kLoss,
      "LOSS",
      kBackward,
-     {one(kX), one(kBatch), one(kScalars), any(kWeights)},
-     {one(kLosses), one(kDx), any(kGradients), any(kWindow)}},
+     {maybe(kX), maybe(kMiddle), maybe(kBranch), one(kBatch), one(kScalars), any(kWeights)},
+     {maybe(kX), one(kLosses), one(kDx), any(kGradients), any(kWindow)}},
     {Op::kEvalLoss, "EVAL_LOSS", kForward, {one(kX), one(kBatch), any(kWeights)}, {one(kLosses)}},
     {Op::kLogits, "LOGITS", kLogits, {one(kX), one(kBatch), any(kWeights), any(kCache)}, {}},
     {Op::kRoundDx, "ROUND_DX", kState, {one(kDx)}, {one(kRoundedDx)}},

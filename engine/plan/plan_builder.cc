@@ -87,25 +87,46 @@ SlotId PlanBuilder::load(int32_t mb, int64_t bytes) {
   return batch;
 }
 
-PlanBuilder::Made PlanBuilder::forward(int32_t mb, int32_t block, SlotId x, SlotId batch) {
+void PlanBuilder::add_sum(int32_t mb, int32_t block, Stream* x) {
+  if (x->is_sum() && x->x < 0)
+    x->x = transient(fmt::format("x{}.{}", block, mb), Category::kActivations, s_.residual);
+}
+
+/// The branch of a block overwrites that of the block below, which the block reads first.
+PlanBuilder::Made PlanBuilder::forward(int32_t mb, int32_t block, const Stream& x, SlotId batch,
+                                       bool leaves) {
   const auto y_slot = [&] {
     return transient(fmt::format("x{}.{}", block + 1, mb), Category::kActivations, s_.residual);
   };
   if (block == 0) {
     const SlotId y = y_slot();
     add(Op::kForward, mb, 0, {{kBatch, batch}, {kWeights, weights(0)}}, {{kY, y}}, s_.embedding_forward);
-    return {y, {}};
+    return {{y}, {}};
   }
   Saved saved = add_saved(mb, block);
   add_remade("dropped", mb, block, &saved);
-  const SlotId y = y_slot();
-  add(Op::kForward, mb, block, {{kX, x}, {kBatch, batch}, {kWeights, weights(block)}},
-      {{kY, y},
+  Stream y;
+  if (!leaves || !s_.saves_middle) y.x = y_slot();
+  if (leaves) {
+    y.middle = s_.saves_middle ? saved.saved : y.x;
+    y.branch = x.is_sum()
+                   ? x.branch
+                   : transient(fmt::format("branch{}.{}", block, mb), Category::kActivations, s_.branch);
+  }
+  add(Op::kForward, mb, block,
+      {{kX, x.is_sum() ? -1 : x.x},
+       {kMiddle, x.middle},
+       {kBranch, x.branch},
+       {kBatch, batch},
+       {kWeights, weights(block)}},
+      {{kX, x.is_sum() ? x.x : -1},
+       {kY, y.x},
+       {kBranchOut, y.branch},
        {kSaved, saved.saved},
        {kSavedForWeightPass, saved.kept},
        {kRecomputed, saved.remade},
        {kRecomputedForWeightPass, saved.remade_kept}},
-      s_.block_forward[static_cast<size_t>(block) - 1]);
+      s_.forward_cost(block, x.is_sum(), leaves));
   return {y, saved};
 }
 

@@ -43,18 +43,29 @@ class PlanBuilder {
   struct Saved {
     SlotId saved = -1, kept = -1, remade = -1, remade_kept = -1;
   };
+  /// The residual stream between two blocks: the slot x, or a sum that the reader computes.
+  struct Stream {
+    SlotId x = -1;                    ///< -1: a slot that add_sum adds
+    SlotId middle = -1, branch = -1;  ///< the addends of the sum; -1 if x is given
+    bool is_sum() const { return branch >= 0; }
+  };
   struct Made {
-    SlotId y;
+    Stream y;
     Saved saved;
   };
   /// Adds the slots for activations that the block discards and RECOMPUTE rebuilds.
   void add_remade(const char* name, int32_t mb, int32_t block, Saved* saved);
-  /// Adds FORWARD of the embedding or a block over a whole micro-batch. `x` is ignored for the embedding.
-  Made forward(int32_t mb, int32_t block, SlotId x, SlotId batch);
-  /// Returns the operands that the head reads: x, the micro-batch, its weights, and the embedding's if it
-  /// shares them.
-  std::vector<Named> head_reads(SlotId x, SlotId batch) const {
-    return {{Operand::kX, x},
+  /// Adds the slot to which a block or the head writes the sum that it reads, if there is no slot yet.
+  void add_sum(int32_t mb, int32_t block, Stream* x);
+  /// Adds FORWARD of the embedding or a block over a whole micro-batch. `x` is ignored for the embedding. If
+  /// `leaves`, the last sum is left to the reader of y.
+  Made forward(int32_t mb, int32_t block, const Stream& x, SlotId batch, bool leaves = false);
+  /// Returns the operands that the head reads: x or its addends, the micro-batch, its weights, and the
+  /// embedding's if it shares them.
+  std::vector<Named> head_reads(const Stream& x, SlotId batch) const {
+    return {{Operand::kX, x.is_sum() ? -1 : x.x},
+            {Operand::kMiddle, x.middle},
+            {Operand::kBranch, x.branch},
             {Operand::kBatch, batch},
             {Operand::kWeights, weights(s_.head())},
             {Operand::kWeights, s_.tied_head ? weights(0) : -1}};

@@ -47,9 +47,9 @@ void TrainingStep::receive_from(size_t action) {
 void TrainingStep::receive_for(const Action& a) {
   const ModelChunk& c = chunk(a);
   if (a.part == Part::kForward && travels(c.below)) {
-    in_flight(a).x =
-        b_.transient(fmt::format("x{}.{}", c.begin, a.micro_batch), Category::kActivations, s_.residual);
-    b_.receive(Op::kRecvF, c.below, a.micro_batch, in_flight(a).x);
+    SlotId& x = in_flight(a).x.x;
+    x = b_.transient(fmt::format("x{}.{}", c.begin, a.micro_batch), Category::kActivations, s_.residual);
+    b_.receive(Op::kRecvF, c.below, a.micro_batch, x);
   }
   if (is_backward(a) && travels(c.above) && reaches_below(c.end)) {
     in_flight(a).dx = dx_slot(a);
@@ -147,14 +147,22 @@ void TrainingStep::begin_forward(const Action& a) {
 
 void TrainingStep::forward_block(const Action& a, int32_t block) {
   InFlight& f = in_flight(a);
-  const PlanBuilder::Made made = b_.forward(a.micro_batch, block, f.x, batch(a.micro_batch));
-  f.inputs.push_back(f.x);
+  b_.add_sum(a.micro_batch, block, &f.x);
+  const PlanBuilder::Made made =
+      b_.forward(a.micro_batch, block, f.x, batch(a.micro_batch), leaves_sum(a, block));
+  f.inputs.push_back(f.x.x);
   f.saved.push_back(made.saved);
   f.x = made.y;
 }
 
+/// True if the next instruction of the chunk computes the block's last sum. A block without a backward
+/// computes its own; otherwise its scratch, where x' is, would live longer.
+bool TrainingStep::leaves_sum(const Action& a, int32_t block) const {
+  return s_.branch > 0 && block >= s_.blocks_with_backward(chunk(a)).first && block + 1 < chunk(a).end;
+}
+
 void TrainingStep::end_forward(const Action& a) {
-  if (travels(chunk(a).above)) send(Op::kSendF, chunk(a).above, a.micro_batch, in_flight(a).x);
+  if (travels(chunk(a).above)) send(Op::kSendF, chunk(a).above, a.micro_batch, in_flight(a).x.x);
 }
 
 /// Emits norms from the head down, in the order in which gradients become final, and updates from the

@@ -81,19 +81,31 @@ struct Sizes {
   // The following sizes are for one micro-batch.
   int64_t residual = 0;    ///< x and dx
   int64_t rounded_dx = 0;  ///< the rounded gradient of the residual stream, if blocks read and write it
-  int64_t batch = 0;       ///< tokens, targets, positions, document starts, sample numbers
+  /// Outputs of a block's second branch, if blocks leave their last sum to the instruction that reads it
+  /// (nn::Block::last_sum). 0: each block computes its own.
+  int64_t branch = 0;
+  bool saves_middle = false;  ///< saved slots begin with x'; otherwise RECOMPUTE rebuilds x'
+  int64_t batch = 0;          ///< tokens, targets, positions, document starts, sample numbers
   int64_t losses = 0;
   Cost embedding_forward, embedding_backward;
   std::vector<Cost> block_forward, block_backward;
+  std::array<std::vector<Cost>, 3> block_forward_deferring;  ///< see forward_cost; used if `branch` is set
   std::vector<Cost> block_backward_input, block_backward_weight;  ///< used if `halves` is set
   std::vector<Cost> block_recompute, block_repeat;  ///< of blocks in Stage::recompute, without and with y
   Cost round_dx = {};                               ///< of ROUND_DX
   Cost loss, loss_eval, logits;
+  Cost loss_of_sum, loss_eval_of_sum;  ///< with the last sum of the highest block
   // The following sizes are for generation.
   int64_t generate_residual = 0, generate_batch = 0, generate_workspace = 0;
   int64_t kv_cache = 0;  ///< keys and values of one layer, or its compressed rows
 
   int32_t head() const { return static_cast<int32_t>(block_forward.size()) + 1; }
+  /// Returns the cost of the FORWARD of a block that computes the last sum of the block below, or leaves its
+  /// own.
+  const Cost& forward_cost(int32_t block, bool sums, bool leaves) const {
+    const size_t form = (sums ? 1u : 0u) + (leaves ? 2u : 0u);
+    return (form == 0 ? block_forward : block_forward_deferring[form - 1])[static_cast<size_t>(block) - 1];
+  }
   /// Returns the blocks of a chunk, without embedding and head, that a gradient reaches: [first, second).
   std::pair<int32_t, int32_t> blocks_with_backward(const ModelChunk& chunk) const {
     return {std::max({chunk.begin, 1, first_trainable}), std::min(chunk.end, head())};

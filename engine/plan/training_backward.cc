@@ -31,7 +31,7 @@ void TrainingStep::begin_backward(const Action& a) {
   if (!c.has(s_.head())) return round_dx(a);
   const SlotId losses = b_.transient(fmt::format("losses.{}", mb), Category::kStaging, s_.losses);
   f.dx = dx_slot(a);
-  loss(mb, f, losses, f.gradients, accumulates(mb));
+  loss(mb, &f, losses, f.gradients, accumulates(mb));
   round_dx(a);
 }
 
@@ -63,16 +63,20 @@ void TrainingStep::weights(const Action& a) {
   if (accumulation_ == Accumulation::kTree) add_subtrees(a);
 }
 
-void TrainingStep::loss(int32_t mb, const InFlight& f, SlotId losses, const std::vector<SlotId>& gradients,
+void TrainingStep::loss(int32_t mb, InFlight* f, SlotId losses, const std::vector<SlotId>& gradients,
                         bool accumulate) {
   const bool rounds = has_window(s_.head()) || has_window(0);
   const Operand result = rounds ? kWindow : kGradients;
-  std::vector<Named> reads = b_.head_reads(f.x, batch(mb));
+  PlanBuilder::Stream& x = f->x;
+  b_.add_sum(mb, s_.head(), &x);
   if (s_.weighs_targets) {
-    b_.add(Op::kLogprobs, mb, s_.head(), reads, {{kLosses, losses}}, s_.loss_eval);
+    b_.add(Op::kLogprobs, mb, s_.head(), b_.head_reads(x, batch(mb)),
+           {{kX, x.is_sum() ? x.x : -1}, {kLosses, losses}}, x.is_sum() ? s_.loss_eval_of_sum : s_.loss_eval);
     b_.add(Op::kObjective, mb, -1, {{kLosses, losses}}, {{kBatch, batch(mb)}});
+    x = {x.x};
   }
-  reads.insert(reads.begin() + 2, {kScalars, b_.scalars()});
+  std::vector<Named> reads = b_.head_reads(x, batch(mb));
+  reads.insert(reads.begin() + 4, {kScalars, b_.scalars()});
   // The head's part of the gradient of a tied table is computed first.
   const bool tied = b_.lookup_gradient() >= 0 || s_.one_tied_gradient;
   const SlotId head_made = written(mb, s_.head(), gradients);
@@ -82,8 +86,10 @@ void TrainingStep::loss(int32_t mb, const InFlight& f, SlotId losses, const std:
                         : !tied   ? -1
                         : rounds  ? window(mb, 0, "head_gradient_window")
                                   : gradients[0];
-  b_.add(Op::kLoss, mb, s_.head(), reads,
-         {{kLosses, losses}, {kDx, f.dx}, {result, head_made}, {result, shared}}, s_.loss)
+  b_.add(
+        Op::kLoss, mb, s_.head(), reads,
+        {{kX, x.is_sum() ? x.x : -1}, {kLosses, losses}, {kDx, f->dx}, {result, head_made}, {result, shared}},
+        x.is_sum() ? s_.loss_of_sum : s_.loss)
       .accumulate = accumulate && !rounds;
   if (rounds) round(Op::kRoundGrad, mb, s_.head(), head_made, gradients.back(), accumulate);
   if (rounds) round(Op::kRoundHeadGrad, mb, 0, shared, gradients[0], accumulate);

@@ -31,7 +31,7 @@ class TrainingStep {
     std::vector<PlanBuilder::Saved> saved;
     std::vector<SlotId> windows;    // where input pass and weight pass write gradients
     std::vector<SlotId> gradients;  // by block, from the input pass on
-    SlotId x = -1;                  // the chunk's input, replaced by its output
+    PlanBuilder::Stream x;          // the chunk's input, replaced by its output
     SlotId dx = -1;                 // the gradient of the chunk's output, replaced by that of its input
     SlotId rounded_dx = -1;         // dx, rounded to bf16
     SlotId head_gradient = -1;      // the head's part of the gradient of its table, from another stage
@@ -72,13 +72,13 @@ class TrainingStep {
   std::vector<int32_t> backward_blocks(const Action& action) const;
   void begin_forward(const Action& action);
   void forward_block(const Action& action, int32_t block);
+  bool leaves_sum(const Action& action, int32_t block) const;
   void end_forward(const Action& action);
   void begin_backward(const Action& action);
   void backward_block(const Action& action, int32_t block);
   void end_backward(const Action& action);
   void weights(const Action& action);
-  void loss(int32_t mb, const InFlight& f, SlotId losses, const std::vector<SlotId>& gradients,
-            bool accumulate);
+  void loss(int32_t mb, InFlight* f, SlotId losses, const std::vector<SlotId>& gradients, bool accumulate);
   void add_table_gradient(int32_t mb);
   void backward_input(int32_t mb, int32_t block, InFlight* f, size_t at, bool accumulate);
   void backward_weight(int32_t mb, int32_t block, const InFlight& f, size_t at, bool accumulate);

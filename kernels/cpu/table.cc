@@ -20,6 +20,7 @@ constexpr Suited kSuited = {.narrow_logits = false,
                             .epilogues = false,
                             .narrow_branches = false,
                             .rounded_gradients = false,
+                            .defers_sums = false,
                             .logit_bytes = int64_t{8} << 20,
                             .logit_rows = 4096};
 

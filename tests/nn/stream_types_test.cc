@@ -1,5 +1,6 @@
-// Tests modules on two backends. The first also stores the rounded gradient of the residual stream, which
-// changes no bit. The branches of the second write bf16, which adds two roundings per branch.
+// Tests modules on three backends. The first also stores the rounded gradient of the residual stream, which
+// changes no bit. The branches of the second write bf16, which adds two roundings per branch. The blocks of
+// the third leave their last sum to the next norm, which changes no bit.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -64,6 +65,39 @@ TEST_P(StreamTypes, RoundedGradientsReplaceThePassThatRounds) {
   }
 }
 
+/// Arrays that are recomputed are overwritten, x' too if it is recomputed.
+TEST_P(StreamTypes, DeferredSumsChangeNoBit) {
+  const kernels::KernelTable& kernels = stream_in_parts<false, false, true>();
+  const nn::BackwardForm forms[] = {{}, {.halves = true}, {.remakes = nn::RecomputeSet::all()}};
+  for (const DType type : {DType::kF32, DType::kBf16})
+    for (const nn::BackwardForm& form : forms)
+      EXPECT_EQ(run(GetParam(), kernels, type, form), run(GetParam(), stream_parts::base(), type, form));
+}
+
+/// A sum that the next norm computes writes x, and reads x' and the branch. The norm does not read x again.
+TEST_P(StreamTypes, DeferredSumsSaveAPass) {
+  const nn::ModelConfig model = resolve_variant(GetParam()).model;
+  const VariantStep step(GetParam(), {}, stream_in_parts<false, false, true>(), DType::kF32);
+  const nn::ModelCosts& costs = step.costs();
+  EXPECT_EQ(costs.branch > 0, !model.post_norm);
+  if (model.post_norm) return;
+  const double elements = static_cast<double>(GetParam().micro_batch * GetParam().sequence * model.width);
+  const auto bytes = [](const nn::CallCost& c) {
+    return bytes_of(c.work.calls, "residual_forward") + bytes_of(c.work.calls, "norm_forward");
+  };
+  for (size_t l = 0; l < costs.block_forward.size(); ++l) {
+    const nn::CallCost& whole = costs.block_forward[l];
+    EXPECT_EQ(bytes(costs.block_forward_deferring[1][l]), bytes(whole) - 12 * elements);
+    EXPECT_EQ(bytes(costs.block_forward_deferring[0][l]), bytes(whole) + (l > 0 ? 8 * elements : 0));
+    EXPECT_EQ(bytes(costs.block_forward_deferring[2][l]), bytes(whole) - (l > 0 ? 4 : 12) * elements);
+    for (const std::vector<nn::CallCost>& forms : costs.block_forward_deferring)
+      EXPECT_EQ(forms[l].flops, whole.flops);
+  }
+  const double alone =
+      model.dropout_residual > 0 ? 12 : 8;  // the head computes a sum with dropout separately
+  EXPECT_EQ(bytes(costs.loss_of_sum), bytes(costs.loss) + alone * elements);
+}
+
 double norm_of(const std::vector<float>& x) {
   double sum = 0;
   for (const float value : x) sum += static_cast<double>(value) * value;
@@ -116,6 +150,17 @@ TEST_P(StreamTypes, NarrowBranchesReadAndWriteLess) {
     EXPECT_EQ(saved(without.costs().block_backward, with.costs().block_backward, "norm_backward"),
               branches * 2 * elements);
   }
+}
+
+/// The rows of the second chunk are not at the beginning of the sum's arrays.
+TEST(StreamTypesOfHeads, ComputeDeferredSumsInChunks) {
+  const ModelVariant variant{
+      "chunks",
+      R"({"vocab_size": 23, "context": 40, "layers": 1, "width": 16, "heads": 4, "position": "learned"})", 16,
+      1, 40};
+  for (const DType type : {DType::kF32, DType::kBf16})
+    EXPECT_EQ(run(variant, stream_in_parts<true, false, true>(), type),
+              run(variant, stream_in_parts<true, false, false>(), type));
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, StreamTypes, ::testing::ValuesIn(model_variants()),

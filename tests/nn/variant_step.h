@@ -120,11 +120,12 @@ class VariantStep {
     std::vector<std::vector<float>> x(layers + 1, std::vector<float>(residual));
     call(costs_.embedding_forward, [&](const nn::Context& c) { model_.embedding().forward(c, x[0].data()); });
     memory_of_.clear();
+    branch_.resize(static_cast<size_t>(costs_.branch));
     for (size_t l = 0; l < layers; ++l) forward(l, &x);
     std::vector<float> losses(static_cast<size_t>(rows)), dx(residual);
     const float grad_scale = 0.1f;
-    call(costs_.loss, [&](const nn::Context& c) {
-      model_.head().forward_backward(c, losses.data(), dx.data(), x[layers].data(), &grad_scale);
+    call(branch_.empty() ? costs_.loss : costs_.loss_of_sum, [&](const nn::Context& c) {
+      model_.head().forward_backward(c, losses.data(), dx.data(), input(c, layers, &x), &grad_scale);
     });
     if (nn::Block::reads_rounded(*ctx_.kernels, model_.config(), ctx_.type)) {
       rounded_.resize(residual);
@@ -180,12 +181,24 @@ class VariantStep {
     memory_of_.push_back(std::make_unique<LayerMemory>(
         costs_.block_forward[l], form_.halves, form_.halves ? costs_.block_backward_input[l].made : 0));
     nn::BlockRegions regions = memory_of_[l]->regions();
-    call(costs_.block_forward[l], [&](const nn::Context& c) {
-      block(l).forward(c, regions, rope(l), (*x)[l + 1].data(), (*x)[l].data());
-    });
+    const bool defers = !branch_.empty();
+    call(!defers ? costs_.block_forward[l] : costs_.block_forward_deferring[l == 0 ? 1 : 2][l],
+         [&](const nn::Context& c) {
+           block(l).forward(c, regions, rope(l), (*x)[l + 1].data(), input(c, l, x),
+                            defers ? branch_.data() : nullptr);
+         });
     EXPECT_EQ(regions.saved.high(), memory_of_[l]->saved.bytes);
     EXPECT_EQ(regions.remade.high(), memory_of_[l]->remade.bytes);
     memory_of_[l]->remade.spoil(), memory_of_[l]->remade_kept.spoil();
+  }
+
+  /// Returns the input of a block, or of the head: x, or the last sum of the block below, which left it. Its
+  /// addend x' is where the block stores it.
+  nn::StreamInput input(const nn::Context& c, size_t l, std::vector<std::vector<float>>* x) {
+    float* const own = (*x)[l].data();
+    if (branch_.empty() || l == 0) return own;
+    const float* const saved = reinterpret_cast<const float*>(memory_of_[l - 1]->saved.memory.data());
+    return block(l - 1).last_sum(c, own, form_.remakes.rest ? own : saved, branch_.data());
   }
 
   /// Overwrites memory that only the input pass may use, before the weight pass.
@@ -219,7 +232,8 @@ class VariantStep {
   }
 
   const nn::BackwardForm form_;
-  std::vector<uint16_t> rounded_;                        // dx in bf16; empty if blocks round it
+  std::vector<char> branch_;       // output of a block that left its last sum; else empty
+  std::vector<uint16_t> rounded_;  // dx in bf16; empty if blocks round it
   std::vector<std::unique_ptr<LayerMemory>> memory_of_;  // by layer
   const ModelVariant& variant_;
   nn::Model model_;

@@ -36,6 +36,7 @@ inline constexpr Suited kSuited = {.narrow_logits = true,
                                    .epilogues = true,
                                    .narrow_branches = true,
                                    .rounded_gradients = true,
+                                   .defers_sums = true,
                                    .logit_bytes = int64_t{1} << 30,
                                    .logit_rows = 8192};
 

@@ -1,0 +1,17 @@
+// StepSizes: the bytes and costs of a model's modules, from which the plans of a step are made.
+#pragma once
+
+#include "engine/assembly/engine_plans.h"
+#include "engine/nn/model.h"
+#include "engine/parallel/compose.h"
+#include "engine/plan/serial.h"
+
+namespace hawser::train {
+
+/// Measures the modules by a dry run. The result lacks the state, which differs by stage. Exchanges within
+/// blocks are noted in `notes`.
+plan::Sizes step_sizes(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
+                       const parallel::Strategies& strategies, const parallel::BlockExchanges& exchanges,
+                       ExchangeNotes* notes);
+
+}  // namespace hawser::train
