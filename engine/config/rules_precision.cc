@@ -63,9 +63,10 @@ bool cuts_queries(const Effective& c, int64_t tp) {
   return cuts_blocks(size_of(c, "/model/heads") * size_of(c, kHeadDim), tp);
 }
 
-/// Ranks that share a key/value head each have all of it.
+/// Ranks that share a key/value head each have all of it. False if queries are cut, too.
 bool cuts_keys(const Effective& c, int64_t tp) {
-  return !is_latent(c) && cuts_blocks(std::max(size_of(c, kKvHeads), tp) * size_of(c, kHeadDim), tp);
+  return !is_latent(c) && !cuts_queries(c, tp) &&
+         cuts_blocks(std::max(size_of(c, kKvHeads), tp) * size_of(c, kHeadDim), tp);
 }
 
 /// Latent attention expands keys without their rotated part, and values.

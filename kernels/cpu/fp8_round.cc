@@ -162,7 +162,7 @@ void round_tile(const Fp8Round& a, const Tile& t) {
   }
   vf all = vzero();
   for (int i = 0; i < kBlock; i += kLanes) all = vmax_bits(all, vload(most + i));
-  round_by<T>(SameScale(Scale(f, float_bits(vhmax_bits(all)), a.margin)), a, t);
+  round_by<T>(SameScale(Scale(f, static_cast<uint32_t>(vhmax_bits(all)), a.margin)), a, t);
 }
 
 /// The tiles of a tensor in order: all columns of a row, then the next rows.

@@ -53,7 +53,7 @@ std::vector<Case> precision_cases() {
           {"/mesh/tp", "2 key/value heads of 64 elements", "use 1"}),
       bad(R"({"precision": "fp8", "fp8": {"recipe": "blocks"}, "mesh": {"tp": 2}, "model": {"width": 256, "heads": 4, "mlp_width": 640}})",
           {"/mesh/tp", "an mlp_width of 640", "use 1, or set /fp8/recipe to \"delayed\""}),
-      bad(R"({"precision": "fp8", "fp8": {"recipe": "blocks"}, "mesh": {"tp": 2}, "model": {"width": 256, "heads": 4, "mlp_width": 1024, "position": "rotary", "latent": {"kv_rank": 32, "rope_dim": 16, "value_dim": 48}}})",
+      bad(R"({"precision": "fp8", "fp8": {"recipe": "blocks"}, "mesh": {"tp": 2}, "model": {"width": 256, "heads": 4, "mlp_width": 1024, "position": "rotary", "bias": {"v": false}, "latent": {"kv_rank": 32, "rope_dim": 16, "value_dim": 48}}})",
           {"/mesh/tp", "latent values of 48 elements", "use 1"}),
   };
 }
