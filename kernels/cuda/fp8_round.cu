@@ -1,5 +1,5 @@
-// The largest magnitude of a tensor, and its rounding to numbers of fp8, as a tensor or in tiles, by the formula
-// of the CPU.
+// The largest magnitude of a tensor, and its rounding to numbers of fp8, as a tensor or in tiles, by the
+// formula of the CPU.
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/team.h"
@@ -76,8 +76,8 @@ struct WarpMaxima {
   unsigned value[kFp8Block / kWarpLanes];
 };
 
-/// Each block has a tile, and each of its threads a column. There are blocks for the most tiles that groups of
-/// rows can have; those without a tile end at once.
+/// Each block has a tile, and each of its threads a column. There are blocks for the most tiles that groups
+/// of rows can have; those without a tile end at once.
 template <class T>
 __global__ void __launch_bounds__(kFp8Block) tile_kernel(const Fp8Round a, const Fp8Format f) {
   const bool one_row = a.tile == Fp8Tile::k1x128;
