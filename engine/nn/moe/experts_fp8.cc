@@ -8,10 +8,11 @@ namespace hawser::nn {
 const void* Experts::factor(const Context& ctx, const Stack& stack, bool notes) const {
   const void* const weight = ctx.weight(stack.place);
   if (!ctx.fp8.on()) return weight;
-  const int64_t rows = experts_ * width_;
-  void* const y = ctx.take(rows * features_);
-  round_operand(ctx, y, features_,
-                {weight, ctx.type, rows, features_, features_, stack.operand(Fp8Role::kWeight),
+  const bool is_down = stack.parameter == down_.parameter;  // [C, F] of each expert; the others: [F, C]
+  const int64_t rows = experts_ * (is_down ? width_ : features_), columns = is_down ? features_ : width_;
+  void* const y = ctx.take(rows * columns);
+  round_operand(ctx, y, columns,
+                {weight, ctx.type, rows, columns, columns, stack.operand(Fp8Role::kWeight),
                  kernels::Fp8Tile::k128x128, experts_},
                 DType::kE4m3Block, notes);
   return y;

@@ -6,7 +6,7 @@ neighbour in some steps, which the largest differences allow for; the medians ar
 that is left out or of another scale. Each step begins with the engine's weights, because Adam would make full steps of
 such differences. In two of the steps few targets have gradients, which are larger than those before, so that delayed
 scales saturate. One step is discarded. With a margin of 11 most numbers are subnormal in their format, so that every
-scale matters. Under recipe "blocks", dense layers have more features than a block.
+scale matters. Under recipe "blocks", MLPs and experts have more features than a block.
 """
 
 import numpy
@@ -115,6 +115,8 @@ def test_twenty_steps_are_those_of_the_emulation(recipe, margin, model):
     random = numpy.random.default_rng(11)
     if recipe == "blocks":
         model = {**model, "mlp_width": 136}
+        if "moe" in model:
+            model["moe"] = {**model["moe"], "width": 140}
     engine = hawser.Engine(config(recipe, margin, model))
     draw_weights(engine, random)
     scales, differences = Scales(recipe, margin), []
