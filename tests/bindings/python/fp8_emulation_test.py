@@ -140,4 +140,4 @@ def test_twenty_steps_are_those_of_the_emulation(recipe, margin, model):
     losses, norms, gradients = numpy.array(differences).T
     assert numpy.median(losses) < 1e-6 and losses.max() < 1e-3, losses
     assert numpy.median(norms) < 5e-4 and norms.max() < 1e-2, norms
-    assert numpy.median(gradients) < 3e-3 and gradients.max() < 5e-2, gradients
+    assert numpy.median(gradients) < 5e-3 and gradients.max() < 5e-2, gradients
