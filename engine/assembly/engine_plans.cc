@@ -5,6 +5,7 @@
 
 #include "engine/assembly/agreement_bytes.h"
 #include "engine/assembly/countable.h"
+#include "engine/assembly/precision.h"
 #include "engine/assembly/state_work.h"
 #include "engine/assembly/step_sizes.h"
 #include "engine/base/error.h"
@@ -76,39 +77,6 @@ int64_t most_micro_batches(const config::ResolvedConfig& config, const parallel:
 
 int64_t generate_rows(const config::ResolvedConfig& config) {
   return std::min<int64_t>(config.batch.sequence, 64);
-}
-
-DType compute_type(const config::ResolvedConfig& config) {
-  switch (config.precision) {
-    case config::Precision::kFp32:
-      return DType::kF32;
-    case config::Precision::kFp16:
-      return DType::kF16;
-    default:
-      return DType::kBf16;
-  }
-}
-
-nn::Fp8Operands fp8_operands(const config::ResolvedConfig& config) {
-  if (config.precision != config::Precision::kFp8) return {};
-  return {true, config.fp8.recipe == config::Fp8Recipe::kDelayed, static_cast<int32_t>(config.fp8.margin)};
-}
-
-int64_t noted_fp8_operands(const config::ResolvedConfig& config, const nn::ParameterTable& table) {
-  return fp8_operands(config).keeps_codes ? static_cast<int64_t>(table.all().size()) * nn::kFp8Roles : 0;
-}
-
-optim::Fp8History fp8_history(const config::ResolvedConfig& config, const nn::ParameterTable& table) {
-  if (noted_fp8_operands(config, table) == 0) return {};
-  std::vector<optim::Fp8History::Operand> operands;
-  for (const nn::Parameter& p : table.all())
-    for (int64_t role = 0; const char* const name : {":input", ":weight", ":gradient"})
-      operands.push_back({p.name + name, nn::first_fp8_maximum(static_cast<nn::Fp8Role>(role++))});
-  return {std::move(operands), config.fp8.history};
-}
-
-DType state_type(const config::ResolvedConfig& config) {
-  return config.precision == config::Precision::kBf16Pure ? DType::kBf16 : DType::kF32;
 }
 
 nn::LookupGradient::Sizes lookup_gradient_sizes(const nn::Model& model, const config::ResolvedConfig& config,

@@ -10,7 +10,6 @@
 #include "engine/config/resolved_config.h"
 #include "engine/execute/expert_calls.h"
 #include "engine/nn/model.h"
-#include "engine/optim/fp8_history.h"
 #include "engine/parallel/bucket_runtime.h"
 #include "engine/parallel/compose.h"
 #include "engine/parallel/shard_layout.h"
@@ -103,16 +102,6 @@ parallel::PlannedStep planned_step(const EnginePlans& plans, const parallel::Ste
 /// Most rows of one generation call. Longer prompts are processed in pieces.
 int64_t generate_rows(const config::ResolvedConfig& config);
 
-/// Data type of the weights that matrix products read.
-DType compute_type(const config::ResolvedConfig& config);
-/// How the blocks' products round their operands.
-nn::Fp8Operands fp8_operands(const config::ResolvedConfig& config);
-/// Operands whose maxima steps note, because scales follow from those of earlier steps; else 0.
-int64_t noted_fp8_operands(const config::ResolvedConfig& config, const nn::ParameterTable& table);
-/// The maxima of earlier steps of the model's operands; disabled if scales do not follow from them.
-optim::Fp8History fp8_history(const config::ResolvedConfig& config, const nn::ParameterTable& table);
-/// Data type of masters, gradients and moments, and of weights that are looked up by token.
-DType state_type(const config::ResolvedConfig& config);
 /// Whether checkpoints leave out the frozen weights that an adapter works on, because a folder has them
 /// (/init/from).
 inline bool base_is_elsewhere(const config::ResolvedConfig& config) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/assembly/engine_plans.h"
+#include "engine/assembly/precision.h"
 #include "engine/execute/executor.h"
 
 namespace hawser::train {

@@ -89,9 +89,9 @@ void each_key(BatchConfig& b, auto&& visit) {
 
 enum class Precision { kFp32, kBf16, kBf16Pure, kFp16, kFp8 };
 
-enum class Fp8Recipe { kDelayed, kCurrent };
+enum class Fp8Recipe { kDelayed, kCurrent, kBlocks };
 
-/// How precision fp8 chooses the power of two of each operand.
+/// How precision fp8 chooses the powers of two of each operand.
 struct Fp8Config {
   Fp8Recipe recipe = Fp8Recipe::kDelayed;
   int64_t history = 1;  ///< steps whose maxima count (delayed)

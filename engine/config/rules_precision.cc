@@ -1,9 +1,12 @@
 // Precision rules: refuse loss scales that are not powers of two, precisions fp16 and fp8 on devices without
-// kernels for them, and the fp8 recipe "current" if a product has only a part of an operand.
+// kernels for them, the fp8 recipe "current" if a product has only a part of an operand, and "blocks" if a
+// product has parts of blocks.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "engine/base/dtype.h"
 #include "engine/config/rules.h"
 
 namespace hawser::config {
@@ -28,7 +31,9 @@ constexpr Check power_of_two(const char* message) {
 
 constexpr char kInitial[] = "/loss_scale/initial", kBackoff[] = "/loss_scale/backoff",
                kMinimum[] = "/loss_scale/minimum", kFixed[] = "/loss_scale/fixed", kTp[] = "/mesh/tp",
-               kCp[] = "/mesh/cp", kEp[] = "/mesh/ep";
+               kCp[] = "/mesh/cp", kEp[] = "/mesh/ep", kHeadDim[] = "/model/head_dim",
+               kKvHeads[] = "/model/kv_heads", kValueDim[] = "/model/latent/value_dim",
+               kMlpWidth[] = "/model/mlp_width";
 
 bool is_fp8(const Effective& c) { return c.is("/precision", "fp8"); }
 bool is_current(const Effective& c) { return is_fp8(c) && c.is("/fp8/recipe", "current"); }
@@ -42,6 +47,67 @@ constexpr Check cuts_current(const char* message) {
           message,
           "use \"delayed\", or set {} to 1",
           [](const Effective&) { return std::string(kAxis); }};
+}
+
+/// True if `elements` that tensor-parallel ranks divide evenly are no whole blocks on each rank.
+bool cuts_blocks(int64_t elements, int64_t tp) {
+  return elements % tp == 0 && elements / tp % kFp8Block != 0;
+}
+
+/// Returns a size of the model; 0 if the model does not have it.
+int64_t size_of(const Effective& c, const char* pointer) { return c.has(pointer) ? c.integer(pointer) : 0; }
+
+bool is_latent(const Effective& c) { return size_of(c, "/model/latent/kv_rank") > 0; }
+
+bool cuts_queries(const Effective& c, int64_t tp) {
+  return cuts_blocks(size_of(c, "/model/heads") * size_of(c, kHeadDim), tp);
+}
+
+/// Ranks that share a key/value head each have all of it. False if queries are cut, too.
+bool cuts_keys(const Effective& c, int64_t tp) {
+  return !is_latent(c) && !cuts_queries(c, tp) &&
+         cuts_blocks(std::max(size_of(c, kKvHeads), tp) * size_of(c, kHeadDim), tp);
+}
+
+/// Latent attention expands keys without their rotated part, and values.
+bool cuts_values(const Effective& c, int64_t tp) {
+  if (!is_latent(c)) return false;
+  const int64_t heads = size_of(c, "/model/heads"), values = size_of(c, kValueDim);
+  const int64_t keys = size_of(c, kHeadDim) - size_of(c, "/model/latent/rope_dim");
+  return cuts_blocks(heads * values, tp) || cuts_blocks(heads * (keys + values), tp);
+}
+
+bool cuts_features(const Effective& c, int64_t tp) {
+  return has_effect(c, kMlpWidth) && cuts_blocks(size_of(c, kMlpWidth), tp);
+}
+
+/// True if tensor-parallel ranks can divide the model, and have whole blocks.
+bool keeps_blocks(const Effective& c, int64_t tp) {
+  const int64_t kv_heads = size_of(c, kKvHeads);
+  return size_of(c, "/model/heads") % tp == 0 && size_of(c, kMlpWidth) % tp == 0 &&
+         std::max(kv_heads, tp) % std::max<int64_t>(1, std::min(kv_heads, tp)) == 0 && !cuts_queries(c, tp) &&
+         !cuts_keys(c, tp) && !cuts_values(c, tp) && !cuts_features(c, tp);
+}
+
+/// Returns the largest such degree up to the wanted one.
+std::string nearest_tp_of_blocks(const Effective& c) {
+  int64_t tp = c.integer(kTp);
+  while (tp > 1 && !keeps_blocks(c, tp)) --tp;
+  return fmt::format("{}", tp);
+}
+
+/// A check for elements of weights that tensor-parallel ranks divide. `kField`: their number or size.
+template <const char* kField, bool (*cuts)(const Effective&, int64_t)>
+constexpr Check cuts_blocks_of(const char* message) {
+  return {"/mesh/tp",
+          {"/precision", "/fp8/recipe", kTp, "/model/heads", "/model/head_dim", kField},
+          [](const Effective& c) {
+            const int64_t tp = c.integer(kTp);
+            return is_fp8(c) && c.is("/fp8/recipe", "blocks") && tp > 1 && cuts(c, tp);
+          },
+          message,
+          "use {}, or set /fp8/recipe to \"delayed\"",
+          nearest_tp_of_blocks};
 }
 
 constexpr Check kPrecisionChecks[] = {
@@ -88,6 +154,27 @@ constexpr Check kPrecisionChecks[] = {
      "recipe \"current\" needs the maximum of all rows before a product, and recompute.rows is "
      "{/recompute/rows}, so the MLP computes that many rows at a time",
      "use \"delayed\", or set /recompute/rows to 0"},
+    {"/fp8/recipe",
+     {"/precision", "/fp8/recipe", "/recompute/rows"},
+     [](const Effective& c) {
+       return is_fp8(c) && c.is("/fp8/recipe", "blocks") && c.integer("/recompute/rows") > 0;
+     },
+     "recipe \"blocks\" has blocks of 128 rows, and recompute.rows is {/recompute/rows}, so the MLP computes "
+     "tiles of rows that divide blocks",
+     "use \"delayed\", or set /recompute/rows to 0"},
+    cuts_blocks_of<kHeadDim, cuts_queries>(
+        "fp8.recipe \"blocks\" has blocks of 128 x 128 numbers of a weight, and {/mesh/tp} tensor-parallel "
+        "ranks divide {/model/heads} heads of {/model/head_dim} elements into parts of blocks"),
+    cuts_blocks_of<kKvHeads, cuts_keys>(
+        "fp8.recipe \"blocks\" has blocks of 128 x 128 numbers of a weight, and {/mesh/tp} tensor-parallel "
+        "ranks divide {/model/kv_heads} key/value heads of {/model/head_dim} elements into parts of blocks"),
+    cuts_blocks_of<kValueDim, cuts_values>(
+        "fp8.recipe \"blocks\" has blocks of 128 x 128 numbers of a weight, and {/mesh/tp} tensor-parallel "
+        "ranks divide {/model/heads} heads with latent values of {/model/latent/value_dim} elements into "
+        "parts of blocks"),
+    cuts_blocks_of<kMlpWidth, cuts_features>(
+        "fp8.recipe \"blocks\" has blocks of 128 x 128 numbers of a weight, and {/mesh/tp} tensor-parallel "
+        "ranks divide an mlp_width of {/model/mlp_width} into parts of blocks"),
 };
 
 }  // namespace

@@ -25,7 +25,7 @@ struct SavedRows {
   /// Returns rows that only the products of an operand read. Narrow rows are smaller without records.
   static SavedRows of_operand(const Context& ctx, int64_t rows, int64_t width, int64_t operand) {
     const bool smaller = dtype_bytes(DType::kE4m3Block, width) < width * dtype_bytes(ctx.type);
-    return {ctx.fp8.keeps_codes && smaller, rows, width, operand};
+    return {ctx.fp8.keeps_codes() && smaller, rows, width, operand};
   }
 
   int64_t bytes(DType type) const {

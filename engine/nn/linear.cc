@@ -88,7 +88,7 @@ void Linear::product(const Context& ctx, const Columns& part, kernels::Matmul m,
 void Linear::multiply(const Context& ctx, const Columns& part, kernels::Matmul m, const void* weight,
                       const void* x, int64_t rows) const {
   const RegionScope scope(*ctx.workspace);
-  m.a = input(ctx, x, rows, true);
+  m.a = input(ctx, x, rows, Fp8Sum::kColumns);
   m.b = factor(ctx, part, weight, true);
   m.bias = bias(ctx, part);
   m.a_type = ctx.type, m.b_type = ctx.type;
@@ -159,7 +159,7 @@ void Linear::backward_input(const Context& ctx, void* dx, DType dx_type, const v
   kernels::Matmul m = into(dx, dx_type, in_);
   m.accumulate = adds;
   DType operand_type = dy_type;
-  const void* const operand = gradient(ctx, dy, &operand_type, rows, true);
+  const void* const operand = gradient(ctx, dy, &operand_type, rows, Fp8Sum::kColumns);
   for (const Columns& stack : stacks_) {
     input_gradient(ctx, stack, m, operand, operand_type, rows);
     m.accumulate = true;
@@ -173,7 +173,7 @@ void Linear::backward_input_gelu(const Context& ctx, void* dh, const void* h, co
   m.aux = const_cast<void*>(h);  // the kernel only reads aux here; in forward it writes it
   m.epilogue = kernels::Epilogue::kGeluTanhGradient;
   const RegionScope scope(*ctx.workspace);
-  dy = gradient(ctx, dy, &dy_type, rows, true);
+  dy = gradient(ctx, dy, &dy_type, rows, Fp8Sum::kColumns);
   input_gradient(ctx, stacks_[0], m, dy, dy_type, rows);
 }
 
@@ -185,8 +185,10 @@ void Linear::backward_weight(const Context& ctx, const void* dy, DType dy_type, 
   const void* const dz = scaled_gradient(ctx, dy, dy_type, x, rows);
   DType operand_type = dy_type;
   const void *operand = dz, *rounded_x = x;
-  if (ctx.fp8.on && trains(ctx))
-    operand = gradient(ctx, dz, &operand_type, rows, false), rounded_x = input(ctx, x, rows, false);
+  if (ctx.fp8.on() && trains(ctx)) {
+    operand = gradient(ctx, dz, &operand_type, rows, Fp8Sum::kRows);
+    rounded_x = input(ctx, x, rows, Fp8Sum::kRows);
+  }
   for (const Columns& stack : stacks_) {
     kernels::Matmul m;
     const GradientPlace to = ctx.gradient_place(stack.weight);

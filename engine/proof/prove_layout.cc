@@ -13,6 +13,7 @@
 
 #include "engine/assembly/assemble.h"
 #include "engine/assembly/engine_plans.h"
+#include "engine/assembly/precision.h"
 #include "engine/base/error.h"
 #include "engine/base/interrupt.h"
 #include "engine/base/json.h"

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "engine/assembly/assemble.h"
+#include "engine/assembly/precision.h"
 #include "engine/base/json.h"
 #include "engine/execute/batch_sources.h"
 #include "engine/nn/initial_values.h"

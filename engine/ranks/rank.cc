@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 
+#include "engine/assembly/precision.h"
 #include "engine/comm/gate.h"
 #include "engine/nn/rope_table.h"
 #include "engine/ranks/borrowed_groups.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/assembly/precision.h"
 #include "engine/base/error.h"
 
 namespace hawser::train {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/assembly/engine_plans.h"
+#include "engine/assembly/precision.h"
 #include "engine/base/error.h"
 #include "engine/base/on_all_cores.h"
 #include "engine/parallel/pipeline/balance.h"

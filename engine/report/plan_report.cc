@@ -8,6 +8,7 @@
 #include "engine/assembly/assemble.h"
 #include "engine/assembly/engine_plans.h"
 #include "engine/assembly/memory_check.h"
+#include "engine/assembly/precision.h"
 #include "engine/base/json.h"
 #include "engine/config/tree.h"
 #include "engine/device/cpu/thread_pool.h"

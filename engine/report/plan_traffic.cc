@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/assembly/agreement_bytes.h"
+#include "engine/assembly/precision.h"
 #include "engine/parallel/traffic_formulas.h"
 
 namespace hawser::train {

@@ -1,6 +1,7 @@
 #include "engine/report/precision_summary.h"
 
 #include "engine/assembly/engine_plans.h"
+#include "engine/assembly/precision.h"
 
 namespace hawser::train {
 namespace {
@@ -16,6 +17,21 @@ constexpr const char* kPureText =
     "rounded to nearest once per micro-batch, once when they are accumulated, and once as a sum over ranks. "
     "Precision bf16 keeps f32 masters, gradients and moments instead, at 18 bytes per parameter";
 
+std::string fp8_scales(const config::Fp8Config& fp8) {
+  const std::string one = "with a power of two for each operand, from its largest magnitude ";
+  switch (fp8.recipe) {
+    case config::Fp8Recipe::kDelayed:
+      return one + "in the last " + std::to_string(fp8.history) + " steps";
+    case config::Fp8Recipe::kCurrent:
+      return one + "in this micro-batch";
+    default:
+      return "with a power of two for each block of an operand, from its largest magnitude: blocks of 128 x "
+             "128 "
+             "numbers of a weight, and of 128 numbers of an input or a gradient along the dimension that a "
+             "product sums over";
+  }
+}
+
 }  // namespace
 
 std::string precision_summary(const config::ResolvedConfig& config,
@@ -27,14 +43,11 @@ std::string precision_summary(const config::ResolvedConfig& config,
                                      ? "products multiply f16 weights; look-ups, norms and biases read f32"
                                      : "products multiply bf16 weights; look-ups, norms and biases read f32")
                               : "parameters f32";
-  const bool delayed = config.fp8.recipe == config::Fp8Recipe::kDelayed;
   if (config.precision == config::Precision::kFp8)
-    text +=
-        std::string(
-            "; the blocks' products round their operands to fp8 (E4M3 inputs and weights, E5M2 "
-            "gradients), ") +
-        "with a power of two for each operand, from its largest magnitude " +
-        (delayed ? "in the last " + std::to_string(config.fp8.history) + " steps" : "in this micro-batch");
+    text += std::string(
+                "; the blocks' products round their operands to fp8 (E4M3 inputs and weights, E5M2 "
+                "gradients), ") +
+            fp8_scales(config.fp8);
   if (config.model.int8_linears)
     text +=
         "; weights of the blocks' linears are gathered as int8, in blocks of 64 in 66 bytes, and decoded "

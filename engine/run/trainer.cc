@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/assembly/learn_tokenizer.h"
+#include "engine/assembly/precision.h"
 #include "engine/base/error.h"
 #include "engine/config/problems.h"
 #include "engine/optim/lr_schedule.h"

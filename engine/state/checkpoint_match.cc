@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "engine/assembly/precision.h"
 #include "engine/base/error.h"
 #include "engine/base/json_difference.h"
 #include "engine/config/config_tree.h"

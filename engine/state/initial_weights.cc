@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/assembly/base_weights.h"
+#include "engine/assembly/precision.h"
 #include "engine/base/input_file.h"
 #include "engine/base/interrupt.h"
 #include "engine/base/json.h"

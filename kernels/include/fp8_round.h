@@ -6,6 +6,9 @@
 //   y[i] = x[i] * 2^-e, rounded to the nearest number of the format, ties to even, saturating as in a record;
 //          times 2^e
 //
+// Instead of the tensor, each tile of it may have a maximum and an e of its own (Fp8Tile; 1 x 128 and 128 x
+// 128 as in DeepSeek-V3, arXiv:2412.19437, section 3.3.2). Margin 0 then leaves no number to saturate.
+//
 // Every y is a bf16 number, so products of bf16 numbers multiply y exactly. A number above the maximum
 // saturates (a maximum of earlier steps may be too small). A number that is NaN or infinite becomes NaN
 // and does not count for the maximum, so an overflow stays visible and spoils no other number.
@@ -28,6 +31,15 @@ struct Fp8Maximum {
   const int32_t* end = nullptr;
 };
 
+/// The numbers of a tensor that share a power of two. The last tiles of a row, of a column and of a group of
+/// rows may be smaller.
+enum class Fp8Tile : uint8_t {
+  kTensor,   ///< all numbers; the maximum is an argument
+  k1x128,    ///< 128 numbers of a row
+  k128x1,    ///< 128 numbers of a column
+  k128x128,  ///< 128 numbers of each of 128 rows
+};
+
 /// y[rows, n] = the numbers of fp8 nearest to x[rows, n]. y may be x if both are bf16 with equal strides.
 struct Fp8Round {
   uint16_t* y = nullptr;  ///< bf16
@@ -36,9 +48,15 @@ struct Fp8Round {
   DType type = DType::kE4m3Block;
   int64_t rows = 1, n = 0;
   int64_t y_stride = 0, x_stride = 0;
-  const float* maximum = nullptr;  ///< finite, not negative; read when the kernel runs
+  const float* maximum = nullptr;  ///< of kTensor: finite, not negative; read when the kernel runs
   int32_t margin = 0;              ///< 0 or more
   const int32_t* end = nullptr;    ///< as in Fp8Maximum; the other rows of y keep their values
+  Fp8Tile tile = Fp8Tile::kTensor;
+  /// A tile with several rows begins with the first row of a group, or where the tile above it ends. Group i
+  /// has the rows from offsets[i] to offsets[i + 1], read when the kernel runs, where `end` is
+  /// &offsets[groups]; or rows / groups rows if `offsets` is null.
+  const int32_t* offsets = nullptr;
+  int64_t groups = 1;
 };
 
 }  // namespace hawser::kernels

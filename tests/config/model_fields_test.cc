@@ -88,7 +88,7 @@ TEST(Rows, NamesOfEnumsHaveTheirMeaning) {
   };
   const auto after = [](auto last) { return static_cast<int64_t>(last) + 1; };
   EXPECT_EQ(numbers("/precision", {"fp32", "bf16", "bf16_pure", "fp16", "fp8"}), after(Precision::kFp8));
-  EXPECT_EQ(numbers("/fp8/recipe", {"delayed", "current"}), after(Fp8Recipe::kCurrent));
+  EXPECT_EQ(numbers("/fp8/recipe", {"delayed", "current", "blocks"}), after(Fp8Recipe::kBlocks));
   EXPECT_EQ(numbers("/output_type", {"fp32", "bf16"}), after(Precision::kBf16));
   EXPECT_EQ(numbers("/data/format", data::kDataFormatNames), after(DataFormat::kPrepared));
   EXPECT_EQ(numbers("/data/vocabulary", data::kVocabularyKindNames), after(VocabularyKind::kTokenizer));

@@ -6,6 +6,7 @@
 
 #include "engine/assembly/agreement_bytes.h"
 #include "engine/assembly/assemble.h"
+#include "engine/assembly/precision.h"
 #include "engine/config/config_tree.h"
 #include "engine/nn/local_columns.h"
 #include "engine/parallel/traffic.h"

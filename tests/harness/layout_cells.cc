@@ -34,11 +34,15 @@ std::vector<Layout> layouts_of(int64_t replicate, int64_t shard, int64_t accumul
 }  // namespace
 
 std::string name_of(const Cell& c) {
-  return fmt::format("{} {} {} {}{}{}{} heads {}, {}", c.problem.precision, c.problem.optimizer,
-                     c.problem.tied ? "tied" : "separate", c.problem.frozen ? "frozen" : "all",
-                     c.problem.like_gpt2 ? "" : " gemma", c.problem.documents ? " documents" : "",
-                     c.problem.rules.empty() ? "" : " rules", c.problem.heads, c.layout.name());
+  return fmt::format("{}{} {} {} {}{}{}{} heads {}, {}", c.problem.precision, c.problem.fp8,
+                     c.problem.optimizer, c.problem.tied ? "tied" : "separate",
+                     c.problem.frozen ? "frozen" : "all", c.problem.like_gpt2 ? "" : " gemma",
+                     c.problem.documents ? " documents" : "", c.problem.rules.empty() ? "" : " rules",
+                     c.problem.heads, c.layout.name());
 }
+
+/// Settings of precision fp8. Tensor-parallel ranks have parts of blocks, so they need the first.
+constexpr const char* kFp8[] = {R"({"history": 2})", R"({"recipe": "blocks"})", R"({"recipe": "current"})"};
 
 /// Each block has tensors of several optimizers, rates and decays.
 constexpr const char* kMixedRules =
@@ -62,6 +66,7 @@ std::vector<Cell> all_cells(int64_t most_ranks) {
                 cell.problem.tied = tied;
                 cell.problem.frozen = cells.size() % 3 == 0;
                 if (cells.size() % 7 == 0) cell.problem.rules = kMixedRules;
+                if (cell.problem.precision == "fp8") cell.problem.fp8 = kFp8[cells.size() % 3];
                 cell.layout = layout;
                 cells.push_back(cell);
               }
@@ -103,6 +108,7 @@ void add_cells(const ModelAxes& axes, Layout layout, std::vector<Cell>* cells) {
       Cell cell;
       Problem& p = cell.problem;
       p.precision = precision, p.like_gpt2 = like_gpt2;
+      if (p.precision == "fp8") p.fp8 = kFp8[axes.tp == 1 ? cells->size() % 2 : 0];
       p.heads = axes.heads, p.kv_heads = axes.kv_heads, p.mlp_width = axes.tp == 3 ? 36 : 40;
       p.optimizer = cells->size() % 2 == 0 ? "adamw" : "sgd";
       p.tied = cells->size() % 5 < 3, p.frozen = cells->size() % 3 == 0;

@@ -20,8 +20,11 @@ using Json = nlohmann::ordered_json;
 
 double norm_of(const std::map<std::string, std::vector<float>>& gradients) {
   double squares = 0;
-  for (const auto& [name, values] : gradients)
-    for (const float value : values) squares += static_cast<double>(value) * static_cast<double>(value);
+  for (const auto& [name, values] : gradients) {
+    double of_tensor = 0;  // shorter sums round less
+    for (const float value : values) of_tensor += static_cast<double>(value) * static_cast<double>(value);
+    squares += of_tensor;
+  }
   return std::sqrt(squares);
 }
 

@@ -1,6 +1,8 @@
-// Rows of the op-case table for records of fp8. Results must be equal to the bit.
+// Rows of the op-case table for records of fp8 and for rounded operands. Results must be equal to the bit.
 #include <cmath>
 #include <limits>
+#include <map>
+#include <utility>
 
 #include "kernels/cpu/fp8_reference.h"
 #include "tests/harness/op_cases.h"
@@ -133,6 +135,80 @@ OpCase round_case(int64_t rows, int64_t n, DType type, DType x_type, int32_t mar
   return c;
 }
 
+/// Rows of groups, or of all; the numbers that share a power of two are found one by one.
+struct TileCase {
+  int64_t rows, n;
+  kernels::Fp8Tile tile;
+  DType type, x_type;
+  int32_t margin;
+  bool spoilt;
+  std::vector<int32_t> offsets = {};  ///< empty: `groups` of equal sizes
+  int64_t groups = 1;
+
+  int64_t x_stride() const { return n + 3; }
+  int64_t y_stride() const { return n + 1; }
+  int64_t end() const { return offsets.empty() ? rows : offsets.back(); }
+  /// Returns the first row and the first column of a number's tile.
+  std::pair<int64_t, int64_t> tile_of(int64_t row, int64_t column) const {
+    const int64_t left = tile == kernels::Fp8Tile::k128x1 ? column : column / kFp8Block * kFp8Block;
+    if (tile == kernels::Fp8Tile::k1x128) return {row, left};
+    int64_t top = row / (rows / groups) * (rows / groups);
+    for (size_t g = 0; g + 1 < offsets.size(); ++g)
+      if (row >= offsets[g] && row < offsets[g + 1]) top = offsets[g];
+    return {top + (row - top) / kFp8Block * kFp8Block, left};
+  }
+  void round(const std::vector<double>& x, std::vector<double>* y) const {
+    const auto from = [&](int64_t row, int64_t i) { return x[static_cast<size_t>(row * x_stride() + i)]; };
+    std::map<std::pair<int64_t, int64_t>, std::vector<double>> tiles;
+    std::map<std::pair<int64_t, int64_t>, double> maxima;
+    for (int64_t row = 0; row < end(); ++row)
+      for (int64_t i = 0; i < n; ++i) tiles[tile_of(row, i)].push_back(from(row, i));
+    for (const auto& [place, numbers] : tiles) maxima[place] = kernels::fp8_maximum_of(numbers);
+    for (int64_t row = 0; row < end(); ++row)
+      for (int64_t i = 0; i < n; ++i)
+        (*y)[static_cast<size_t>(row * y_stride() + i)] =
+            kernels::fp8_rounded(kernels::fp8_format(type), from(row, i), maxima.at(tile_of(row, i)), margin);
+  }
+  std::string name() const {
+    constexpr const char* kTiles[] = {"tensor", "1x128", "128x1", "128x128"};
+    return named(rows, n, type, x_type, spoilt) + "_tiles" + kTiles[static_cast<size_t>(tile)] + "_margin" +
+           std::to_string(margin) + "_groups" + std::to_string(groups) + (offsets.empty() ? "" : "_offsets");
+  }
+};
+
+OpCase tile_case(const TileCase& t) {
+  OpCase c = {"fp8_round", t.name(), {}, nullptr, nullptr};
+  c.operands = {{"x", Role::kInput, t.x_type, awkward_numbers(t.rows, t.x_stride(), t.x_type, t.spoilt), 0},
+                in_out("y", DType::kBf16, (t.rows - 1) * t.y_stride() + t.n, 5, 1.0, 0)};
+  if (!t.offsets.empty())
+    c.operands.push_back(whole_numbers("offsets", {t.offsets.begin(), t.offsets.end()}));
+  c.fast = [=](const FastCall& call) {
+    kernels::Fp8Round r;
+    r.y = call.as<uint16_t>(1), r.x = call.data[0], r.x_type = t.x_type, r.type = t.type;
+    r.rows = t.rows, r.n = t.n, r.y_stride = t.y_stride(), r.x_stride = t.x_stride();
+    r.margin = t.margin, r.tile = t.tile, r.groups = t.groups;
+    if (!t.offsets.empty()) r.offsets = call.as<int32_t>(2), r.end = r.offsets + t.groups;
+    call.table.fp8_round(r, call.stream);
+  };
+  c.reference = [=](RealOperands& v) { t.round(v[0], &v[1]); };
+  return c;
+}
+
+void add_tile_cases(std::vector<OpCase>& cases) {
+  using kernels::Fp8Tile;
+  for (const Fp8Tile tile : {Fp8Tile::k1x128, Fp8Tile::k128x1, Fp8Tile::k128x128}) {
+    for (const DType type : {DType::kE4m3Block, DType::kE5m2Block})
+      for (const auto& [rows, n] : {std::pair<int64_t, int64_t>{1, 1}, {5, 333}, {128, 128}, {131, 129}})
+        cases.push_back(tile_case({rows, n, tile, type, DType::kBf16, n == 1 ? 2 : 0, false}));
+    cases.push_back(tile_case({130, 40, tile, DType::kE4m3Block, DType::kF32, 3, true}));
+    cases.push_back(tile_case({130, 140, tile, DType::kE5m2Block, DType::kF16, 0, true}));
+    cases.push_back(tile_case({3 * 150, 130, tile, DType::kE4m3Block, DType::kBf16, 0, false, {}, 3}));
+    cases.push_back(
+        tile_case({300, 70, tile, DType::kE4m3Block, DType::kBf16, 0, false, {0, 3, 3, 140, 269, 280}, 5}));
+    cases.push_back(tile_case({20, 70, tile, DType::kE5m2Block, DType::kBf16, 0, false, {0, 0, 0}, 2}));
+  }
+}
+
 OpCase maximum_case(int64_t rows, int64_t n, DType x_type, bool accumulate, bool spoilt, int32_t end = -1) {
   OpCase c = {"fp8_maximum",
               std::to_string(rows) + "x" + std::to_string(n) + "_" + type_word(x_type) +
@@ -189,6 +265,7 @@ void add_fp8_cases(std::vector<OpCase>& cases) {
     cases.push_back(maximum_case(40, 130, DType::kBf16, end == 1, false, end));
     cases.push_back(round_case(40, 130, DType::kE4m3Block, DType::kBf16, 0, false, end));
   }
+  add_tile_cases(cases);
   cases.push_back(maximum_case(300, 640, DType::kBf16, false, false));
   cases.push_back(round_case(300, 640, DType::kE5m2Block, DType::kBf16, 0, false));
 }

@@ -264,7 +264,7 @@ bool may_quantize(const Json& config) {
 }
 
 Json fp8(Draw* d) {
-  if (d->once_in(2)) return {{"recipe", "current"}, {"margin", d->from(0, 3)}};
+  if (d->once_in(2)) return {{"recipe", d->one_of({"current", "blocks"})}, {"margin", d->from(0, 3)}};
   return {{"history", d->one_of({1, 2, 1024})}};
 }
 

@@ -153,7 +153,8 @@ nn::ModelCosts costs_of(bool experts, bool keeps_codes, const nn::ExpertExchange
   const config::ResolvedConfig config =
       train::assemble(config::ConfigTree::from_json(layout_config(problem, Layout()))).config;
   const nn::Model model(config.model, config.init.scale_residual, {}, 1, {}, experts ? 2 : 1);
-  const nn::WeightTypes types{DType::kBf16, DType::kF32, {.on = true, .keeps_codes = keeps_codes}};
+  const nn::WeightTypes types{
+      DType::kBf16, DType::kF32, {keeps_codes ? nn::Fp8Scaling::kHistory : nn::Fp8Scaling::kOperand}};
   return nn::measure_costs(model, *kernel_tables().back(), 1, types, 2, 64, true, false, nn::kAlone,
                            nn::kAllColumns, nullptr, {true}, exchange);
 }

@@ -21,7 +21,8 @@ using train::Outcome;
 /// subnormal in the format. With a margin of 12, most inputs and weights are.
 constexpr const char *kDelayed = "{}", *kShort = R"({"history": 2})",
                      *kCurrent = R"({"recipe": "current", "margin": 12})",
-                     *kSubnormal = R"({"history": 2, "margin": 12})";
+                     *kSubnormal = R"({"history": 2, "margin": 12})",
+                     *kBlocks = R"({"recipe": "blocks", "margin": 12})";
 
 Problem problem_of(const char* fp8, bool like_gpt2 = true) {
   Problem p;
@@ -67,7 +68,7 @@ std::vector<Layout> layouts() {
 
 /// A rank's maxima are those of its micro-batches; with one order of sums, only they could differ.
 TEST(Fp8, DividingMicroBatchesAmongRanksChangesNoBit) {
-  for (const char* fp8 : {kCurrent, kSubnormal, kShort, kDelayed})
+  for (const char* fp8 : {kCurrent, kBlocks, kSubnormal, kShort, kDelayed})
     for (const bool like_gpt2 : {true, false}) {
       Layout serial;
       serial.accumulation = 4, serial.tree = true;
@@ -83,7 +84,7 @@ TEST(Fp8, DividingMicroBatchesAmongRanksChangesNoBit) {
 }
 
 TEST(Fp8, RecomputeChangesNoBit) {
-  for (const char* fp8 : {kCurrent, kSubnormal, kShort})
+  for (const char* fp8 : {kCurrent, kBlocks, kSubnormal, kShort})
     for (const bool like_gpt2 : {true, false}) {
       Layout layout;
       layout.accumulation = 2;
@@ -97,7 +98,7 @@ TEST(Fp8, EveryRecipeHasItsOwnBits) {
   Problem bf16 = problem_of(kDelayed);
   bf16.precision = "bf16";
   std::vector<std::map<std::string, std::vector<float>>> all = {run_layout(bf16, Layout(), 4).back().weights};
-  for (const char* fp8 : {kShort, kCurrent, kSubnormal})
+  for (const char* fp8 : {kShort, kCurrent, kBlocks, kSubnormal})
     all.push_back(run_layout(problem_of(fp8), Layout(), 4).back().weights);
   for (size_t i = 0; i < all.size(); ++i)
     for (size_t j = 0; j < i; ++j) EXPECT_TRUE(all[i] != all[j]) << i << " " << j;
@@ -105,7 +106,7 @@ TEST(Fp8, EveryRecipeHasItsOwnBits) {
 
 TEST(Fp8, ADiscardedStepOrOneThatIsNotFiniteCountsForNothing) {
   const char* const name = "blocks.1.mlp.down.weight";
-  for (const char* fp8 : {kCurrent, kSubnormal, kShort})
+  for (const char* fp8 : {kCurrent, kBlocks, kSubnormal, kShort})
     for (const Layout& layout : layouts()) {
       const Problem problem = problem_of(fp8);
       LayoutRun plain(problem, layout), other(problem, layout);
@@ -128,7 +129,7 @@ TEST(Fp8, ADiscardedStepOrOneThatIsNotFiniteCountsForNothing) {
 }
 
 TEST(Fp8, AnEvaluationBetweenTwoStepsChangesNoBit) {
-  for (const char* fp8 : {kCurrent, kSubnormal, kShort})
+  for (const char* fp8 : {kCurrent, kBlocks, kSubnormal, kShort})
     for (const Layout& layout : {layouts()[0], layouts()[2]}) {
       const Problem problem = problem_of(fp8);
       LayoutRun plain(problem, layout), other(problem, layout);
@@ -177,6 +178,20 @@ TEST(Fp8, ResumedRunsHaveTheBitsOfTheWholeRun) {
   for (const char* fp8 : {kShort, kSubnormal}) expect_resumes(fp8);
 }
 
+/// Scales of blocks follow from the numbers alone, so a checkpoint has no history.
+TEST(Fp8, RecipesWithoutAHistoryResumeFromWeightsAlone) {
+  for (const char* fp8 : {kCurrent, kBlocks}) {
+    const ScratchFolder folder;
+    LayoutRun whole(problem_of(fp8), Layout()), resumed(problem_of(fp8), Layout());
+    whole.step();
+    whole.trainer().saves().save(folder.file("1"));
+    EXPECT_FALSE(state_in(folder.file("1")).contains("fp8_history"));
+    resumed.trainer().loads().load(folder.file("1"), false);
+    resumed.skip_to(1);
+    expect_same(whole.step(), resumed.step(), fp8);
+  }
+}
+
 /// Weights may come from another precision; a history is kept only by fp8.
 TEST(Fp8, BeginsWithoutAHistoryAfterACheckpointOfAnotherPrecision) {
   const ScratchFolder folder;
@@ -200,7 +215,7 @@ TEST(Fp8, BeginsWithoutAHistoryAfterACheckpointOfAnotherPrecision) {
 
 /// Weights are rounded where they are read, so one that the host program sets is used at once.
 TEST(Fp8, AWeightThatIsSetIsMultipliedAtOnce) {
-  for (const char* fp8 : {kCurrent, kDelayed}) {
+  for (const char* fp8 : {kCurrent, kBlocks, kDelayed}) {
     const ScratchFolder folder;
     const Problem problem = problem_of(fp8);
     LayoutRun run(problem, Layout());

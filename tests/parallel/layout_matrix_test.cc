@@ -83,7 +83,7 @@ TEST(LayoutMatrix, InFp16) {
 }
 
 TEST(LayoutMatrix, InFp8) {
-  for (const char* fp8 : {R"({"recipe": "current"})", R"({"history": 2})"})
+  for (const char* fp8 : {R"({"recipe": "current"})", R"({"recipe": "blocks"})", R"({"history": 2})"})
     for (const bool tied : {true, false}) {
       Problem p;
       p.precision = "fp8", p.fp8 = fp8, p.tied = tied, p.frozen = !tied, p.like_gpt2 = tied;

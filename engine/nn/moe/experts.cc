@@ -89,7 +89,7 @@ void Experts::forward(const Context& ctx, void* h, const ExpertRows& rows, float
   m.b_transposed = true;
   {
     const RegionScope of_input(*ctx.workspace);
-    m.a = input(ctx, rows, x, width_, first(), true), m.lda = width_;
+    m.a = input(ctx, rows, x, width_, first(), Fp8Sum::kColumns), m.lda = width_;
     m.n = features_, m.k = width_;
     m.c_type = ctx.type, m.ldc = out_;
     if (gated_) {
@@ -105,7 +105,7 @@ void Experts::forward(const Context& ctx, void* h, const ExpertRows& rows, float
   f.y = take_activation(ctx, *ctx.workspace, rows.room);
   ctx.kernels->expert_activation_forward(f, *ctx.stream);
 
-  m.a = input(ctx, rows, f.y, features_, down_, true), m.lda = features_;
+  m.a = input(ctx, rows, f.y, features_, down_, Fp8Sum::kColumns), m.lda = features_;
   m.n = width_, m.k = features_;
   m.c = y, m.c_type = DType::kF32, m.ldc = width_;
   multiply(ctx, m, rows, down_, true);
@@ -116,7 +116,7 @@ void Experts::backward_input(const Context& ctx, const void* h, const ExpertRows
   kernels::GroupedMatmul m = product(ctx, rows);
   {
     const RegionScope scope(*ctx.workspace);
-    m.a = down_gradient(ctx, rows, dy, &dy_type, true);
+    m.a = down_gradient(ctx, rows, dy, &dy_type, Fp8Sum::kColumns);
     m.a_type = dy_type, m.lda = width_;
     m.n = features_, m.k = width_;
     m.c = a, m.c_type = ctx.type, m.ldc = features_;
@@ -131,7 +131,7 @@ void Experts::backward_input(const Context& ctx, const void* h, const ExpertRows
   ctx.kernels->expert_activation_backward(b, *ctx.stream);
 
   const RegionScope scope(*ctx.workspace);
-  const void* const gradient = up_gradient(ctx, rows, dh, true);
+  const void* const gradient = up_gradient(ctx, rows, dh, Fp8Sum::kColumns);
   m.a_type = ctx.type, m.lda = out_;
   m.n = width_, m.k = features_;
   m.c = dx, m.c_type = DType::kF32, m.ldc = width_;
@@ -149,8 +149,8 @@ void Experts::backward_down_weight(const Context& ctx, const ExpertRows& rows, c
   if (ctx.gradient(down_.place) == nullptr) return;
   const RegionScope scope(*ctx.workspace);
   kernels::GroupedMatmul m = product(ctx, rows);
-  m.a = down_gradient(ctx, rows, dy, &dy_type, false), m.a_type = dy_type, m.lda = width_;
-  m.b = input(ctx, rows, a, features_, down_, false), m.ldb = features_;
+  m.a = down_gradient(ctx, rows, dy, &dy_type, Fp8Sum::kRows), m.a_type = dy_type, m.lda = width_;
+  m.b = input(ctx, rows, a, features_, down_, Fp8Sum::kRows), m.ldb = features_;
   m.k = width_, m.n = features_;
   sum(ctx, m, rows, down_.place, adds);
 }
@@ -160,10 +160,10 @@ void Experts::backward_up_weight(const Context& ctx, const ExpertRows& rows, con
   if (ctx.gradient(up_.place) == nullptr && ctx.gradient(gate_.place) == nullptr) return;
   const RegionScope scope(*ctx.workspace);
   kernels::GroupedMatmul m = product(ctx, rows);
-  m.b = input(ctx, rows, x, width_, first(), false), m.ldb = width_;
+  m.b = input(ctx, rows, x, width_, first(), Fp8Sum::kRows), m.ldb = width_;
   m.lda = out_;
   m.k = features_, m.n = width_;
-  m.a = up_gradient(ctx, rows, dh, false);
+  m.a = up_gradient(ctx, rows, dh, Fp8Sum::kRows);
   const void* const of_up = advance(m.a, out_ - features_, ctx.type);
   if (gated_) sum(ctx, m, rows, gate_.place, adds);
   m.a = of_up;

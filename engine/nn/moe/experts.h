@@ -6,7 +6,7 @@
 // scale and one history for all experts. So rows are rounded without knowing which expert has them, an expert
 // that no row chose for some steps has the scale of the others, and ranks gather as few maxima as for a dense
 // layer. The loss of precision is small, because normal numbers of E4M3 span 14 powers of two, and those of
-// E5M2 span 29.
+// E5M2 span 29. Under recipe "blocks", blocks begin with the weights and with the rows of each expert.
 #pragma once
 
 #include <cstdint>
@@ -70,10 +70,10 @@ class Experts {
                 bool notes) const;
   const void* factor(const Context& ctx, const Stack& stack, bool notes) const;
   const void* input(const Context& ctx, const ExpertRows& rows, const void* x, int64_t n, const Stack& stack,
-                    bool notes) const;
+                    Fp8Sum sum) const;
   const void* down_gradient(const Context& ctx, const ExpertRows& rows, const void* dy, DType* type,
-                            bool notes) const;
-  const void* up_gradient(const Context& ctx, const ExpertRows& rows, const void* dh, bool notes) const;
+                            Fp8Sum sum) const;
+  const void* up_gradient(const Context& ctx, const ExpertRows& rows, const void* dh, Fp8Sum sum) const;
   void sum(const Context& ctx, kernels::GroupedMatmul m, const ExpertRows& rows, Place place,
            bool adds) const;
 

@@ -1,8 +1,10 @@
 """A GPT-2 of two layers, dense or with experts, in NumPy. It rounds to narrow numbers where the engine does, and tests
 precisions.
 
-`rounding` has two methods: narrow(x) rounds to the type of stored numbers, and operand(key, x) returns what a product of
-a block reads for x. The key is (name of the weight, role); the role is "x", "w" or "dy". Sums are in float64.
+`rounding` has two methods: narrow(x) rounds to the type of stored numbers, and operand(key, x, over_tokens=False) returns
+what a product of a block reads for x. The key is (name of the weight, role); the role is "x", "w" or "dy". With
+`over_tokens`, the product is a weight's gradient, which sums over the first two dimensions of x; otherwise it sums over
+the last. Sums are in float64.
 """
 
 import numpy
@@ -65,20 +67,20 @@ class Linear:
     """Weights that read the same input."""
 
     def __init__(self, rounding, p, names, x):
-        self.rounding, self.names = rounding, names
-        self.x = rounding.operand((names[0], "x"), x)
+        self.rounding, self.names, self.x = rounding, names, x
+        x = rounding.operand((names[0], "x"), x)
         self.w = {n: rounding.operand((n, "w"), rounding.narrow(p[f"{n}.weight"])) for n in names}
         self.biased = [n for n in names if f"{n}.bias" in p]
-        self.y = [self.x @ self.w[n].T + p.get(f"{n}.bias", 0) for n in names]
+        self.y = [x @ self.w[n].T + p.get(f"{n}.bias", 0) for n in names]
 
     def backward(self, dy, grads):
-        dx = 0
+        operand, dx = self.rounding.operand, 0
+        x = operand((self.names[0], "x"), self.x, over_tokens=True)
         for name, d in zip(self.names, dy, strict=True):
             if name in self.biased:
                 grads[f"{name}.bias"] = d.sum((0, 1))
-            d = self.rounding.operand((name, "dy"), d)
-            grads[f"{name}.weight"] = numpy.einsum("bti,btj->ij", d, self.x)
-            dx = dx + d @ self.w[name]
+            grads[f"{name}.weight"] = numpy.einsum("bti,btj->ij", operand((name, "dy"), d, over_tokens=True), x)
+            dx = dx + operand((name, "dy"), d) @ self.w[name]
         return dx
 
 
@@ -133,20 +135,30 @@ class Mixture:
         self.weight = e / e.sum(-1, keepdims=True)
         narrow = rounding.narrow
         self.w = [rounding.operand((n, "w"), narrow(p[f"{n}.weight"])) for n in self.names]
-        self.in_up = rounding.operand((up, "x"), x)
-        self.h = narrow(numpy.einsum("btc,efc->btef", self.in_up, self.w[0]))
-        a = narrow(self.weight[..., None] * gelu(self.h)[0])
-        self.in_down = rounding.operand((down, "x"), a)
-        self.y = narrow(numpy.einsum("btef,ecf->btec", self.in_down, self.w[1])).sum(2)
+        self.h = narrow(numpy.einsum("btc,efc->btef", rounding.operand((up, "x"), x), self.w[0]))
+        self.a = narrow(self.weight[..., None] * gelu(self.h)[0])
+        self.y = narrow(numpy.einsum("btef,ecf->btec", rounding.operand((down, "x"), self.a), self.w[1])).sum(2)
+
+    def of_experts(self, x):
+        """Returns x[b, t, e, c]: for each expert, the rows of the tokens that chose it; the others are zero."""
+        return x[:, :, None] * (self.weight > 0)[..., None]
 
     def backward(self, dy, grads):
-        rounding, narrow, (up, down) = self.rounding, self.rounding.narrow, self.names
-        dy = rounding.operand((down, "dy"), dy)
-        grads[f"{down}.weight"] = numpy.einsum("btc,btef->ecf", dy, self.in_down)
-        da = narrow(numpy.einsum("btc,ecf->btef", dy, self.w[1])) * (self.weight > 0)[..., None]
+        operand, narrow, (up, down) = self.rounding.operand, self.rounding.narrow, self.names
+        grads[f"{down}.weight"] = numpy.einsum(
+            "btec,btef->ecf",
+            operand((down, "dy"), self.of_experts(dy), over_tokens=True),
+            operand((down, "x"), self.a, over_tokens=True),
+        )
+        da = narrow(numpy.einsum("btc,ecf->btef", operand((down, "dy"), dy), self.w[1])) * (self.weight > 0)[..., None]
         value, slope = gelu(self.h)
-        dh = rounding.operand((up, "dy"), narrow(da * self.weight[..., None] * slope))
-        grads[f"{up}.weight"] = numpy.einsum("btef,btc->efc", dh, self.in_up)
+        dh = narrow(da * self.weight[..., None] * slope)
+        grads[f"{up}.weight"] = numpy.einsum(
+            "btef,btec->efc",
+            operand((up, "dy"), dh, over_tokens=True),
+            operand((up, "x"), self.of_experts(self.x), over_tokens=True),
+        )
+        dh = operand((up, "dy"), dh)
         dweight = (da * value).sum(-1)
         dlogits = self.weight * (dweight - (self.weight * dweight).sum(-1, keepdims=True))
         grads[self.router_name] = numpy.einsum("bte,btc->ec", dlogits, self.x)

@@ -6,7 +6,7 @@ neighbour in some steps, which the largest differences allow for; the medians ar
 that is left out or of another scale. Each step begins with the engine's weights, because Adam would make full steps of
 such differences. In two of the steps few targets have gradients, which are larger than those before, so that delayed
 scales saturate. One step is discarded. With a margin of 11 most numbers are subnormal in their format, so that every
-scale matters.
+scale matters. Under recipe "blocks", MLPs and experts have more features than a block.
 """
 
 import numpy
@@ -22,14 +22,31 @@ E4M3, E5M2 = (3, 7, 448.0, -116, 120), (2, 15, 57344.0, -109, 113)  # fraction, 
 
 
 def rounded(x, form, maximum, margin):
-    """Rounds to the nearest numbers of the format, with the power of two of this maximum."""
+    """Rounds to the nearest numbers of the format, with the powers of two of these maxima."""
     fraction, bias, largest, least, most = form
-    e = least
-    while maximum > numpy.ldexp(largest, e - margin) and e < most:
-        e += 1
+    e = numpy.full(numpy.shape(maximum), least)
+    while (small := (maximum > numpy.ldexp(largest, e - margin)) & (e < most)).any():
+        e += small
     y = numpy.minimum(numpy.abs(numpy.ldexp(x, -e)), largest)
     unit = numpy.ldexp(1.0, numpy.maximum(numpy.frexp(y)[1] - 1, 1 - bias) - fraction)
     return numpy.copysign(numpy.ldexp(numpy.round(y / unit) * unit, e), x)  # NumPy rounds to even
+
+
+def block_maxima(x, axes):
+    """Returns, for each number, the largest magnitude of its block: up to 128 numbers along each of the axes."""
+    most = numpy.abs(x)
+    for axis in axes:
+        of_blocks = numpy.maximum.reduceat(most, numpy.arange(0, x.shape[axis], 128), axis)
+        most = numpy.repeat(of_blocks, 128, axis).take(numpy.arange(x.shape[axis]), axis)
+    return most
+
+
+def own_blocks(role, x, over_tokens):
+    """Returns the maxima of recipe "blocks". A micro-batch has fewer than 128 tokens, so a column is one block."""
+    if role == "w":
+        return block_maxima(x, (-2, -1))
+    assert len(x) * x.shape[1] <= 128
+    return numpy.abs(x).max((0, 1), keepdims=True) if over_tokens else block_maxima(x, (-1,))
 
 
 class Scales:
@@ -45,8 +62,10 @@ class Scales:
         bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
         return bits.astype(numpy.uint32).view(numpy.float32).astype(numpy.float64)
 
-    def operand(self, key, x):
+    def operand(self, key, x, over_tokens=False):
         form = E5M2 if key[1] == "dy" else E4M3
+        if self.recipe == "blocks":
+            return rounded(x, form, own_blocks(key[1], x, over_tokens), self.margin)
         own = numpy.abs(x).max()
         self.now[key] = max(self.now.get(key, 0.0), own)
         first = 64.0 if key[1] == "x" else 1.0
@@ -90,9 +109,14 @@ def distance(a, b):
 
 
 @pytest.mark.parametrize("model", [MODEL, SPARSE_MODEL], ids=["dense", "experts"])
-@pytest.mark.parametrize(("recipe", "margin"), [("current", 0), ("current", 11), ("delayed", 0), ("delayed", 11)])
+@pytest.mark.parametrize("margin", [0, 11])
+@pytest.mark.parametrize("recipe", ["current", "delayed", "blocks"])
 def test_twenty_steps_are_those_of_the_emulation(recipe, margin, model):
     random = numpy.random.default_rng(11)
+    if recipe == "blocks":
+        model = {**model, "mlp_width": 136}
+        if "moe" in model:
+            model["moe"] = {**model["moe"], "width": 140}
     engine = hawser.Engine(config(recipe, margin, model))
     draw_weights(engine, random)
     scales, differences = Scales(recipe, margin), []
@@ -116,4 +140,4 @@ def test_twenty_steps_are_those_of_the_emulation(recipe, margin, model):
     losses, norms, gradients = numpy.array(differences).T
     assert numpy.median(losses) < 1e-6 and losses.max() < 1e-3, losses
     assert numpy.median(norms) < 5e-4 and norms.max() < 1e-2, norms
-    assert numpy.median(gradients) < 3e-3 and gradients.max() < 5e-2, gradients
+    assert numpy.median(gradients) < 5e-3 and gradients.max() < 5e-2, gradients

@@ -1,0 +1,26 @@
+// Precision of an engine: the data types of weights, gradients and moments, and how products round their
+// operands under precision fp8 (nn/fp8_operands.h).
+#pragma once
+
+#include <cstdint>
+
+#include "engine/config/resolved_config.h"
+#include "engine/nn/fp8_operands.h"
+#include "engine/nn/parameter.h"
+#include "engine/optim/fp8_history.h"
+
+namespace hawser::train {
+
+/// Data type of the weights that matrix products read.
+DType compute_type(const config::ResolvedConfig& config);
+/// Data type of masters, gradients and moments, and of weights that are looked up by token.
+DType state_type(const config::ResolvedConfig& config);
+
+/// How the blocks' products round their operands.
+nn::Fp8Operands fp8_operands(const config::ResolvedConfig& config);
+/// Operands whose maxima steps note, because scales follow from those of earlier steps; else 0.
+int64_t noted_fp8_operands(const config::ResolvedConfig& config, const nn::ParameterTable& table);
+/// The maxima of earlier steps of the model's operands; disabled if scales do not follow from them.
+optim::Fp8History fp8_history(const config::ResolvedConfig& config, const nn::ParameterTable& table);
+
+}  // namespace hawser::train
