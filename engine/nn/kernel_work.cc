@@ -5,16 +5,22 @@
 namespace hawser::nn {
 namespace {
 
+/// Returns the sum of max(0, first + i) over i from 0 to `rows` - 1.
+int64_t sum_of_positive(int64_t first, int64_t rows) {
+  const int64_t skipped = std::clamp<int64_t>(-first, 0, rows), last = first + rows - 1;
+  return skipped == rows ? 0 : (first + skipped + last) * (rows - skipped) / 2;
+}
+
 /// Returns the number of (query, key) pairs under the causal mask and the window, over batch and heads. A
-/// query may see none of the keys.
+/// query may see none of the keys. The query at position p sees the keys up to p, without those up to
+/// p - window and those after the last key.
 double visible_pairs(const kernels::AttentionShape& s) {
-  double pairs = 0;
-  for (int64_t t = 0; t < s.seq_q; ++t) {
-    const int64_t column = s.q_offset + t, end = std::min(column + 1, s.k_offset + s.seq_k);
-    const int64_t begin = s.window > 0 ? std::max(s.k_offset, column + 1 - s.window) : s.k_offset;
-    pairs += static_cast<double>(std::max<int64_t>(end - begin, 0));
-  }
-  return pairs * static_cast<double>(s.batch * s.heads);
+  const int64_t ahead = s.q_offset - s.k_offset;  // of the first query, relative to the first key
+  const auto up_to = [&](int64_t shift) {         // keys at or before `shift` positions ahead of each query
+    return sum_of_positive(shift + 1, s.seq_q) - sum_of_positive(shift + 1 - s.seq_k, s.seq_q);
+  };
+  const int64_t pairs = up_to(ahead) - (s.window > 0 ? up_to(ahead - s.window) : 0);
+  return static_cast<double>(pairs) * static_cast<double>(s.batch * s.heads);
 }
 
 /// Return the bytes of q or its gradient, of o or its gradient, and of k and v, with elements of the given

@@ -39,26 +39,6 @@ bool offloads_state(const config::ResolvedConfig& config) {
          config.offload.gradients != config::OffloadSpace::kOff;
 }
 
-/// Returns the bytes of the model's state on one rank that keeps all of it. The layout of its shards
-/// determines what is trained, by which optimizer, and in which types.
-BlockCosts state_bytes(const nn::Model& model, config::ResolvedConfig config) {
-  if (offloads_state(config)) return {};
-  const bool records = config.zero.quantized_weights != parallel::QuantizedWeights::kOff;
-  config.mesh = {}, config.pipeline = {}, config.zero = {};
-  const parallel::Strategies strategies = strategies_of(config);
-  const parallel::ShardLayout layout(model.table(),
-                                     layout_options(config, strategies, strategies.form().data, 0, false));
-  BlockCosts all;
-  for (int32_t b = 0; b < static_cast<int32_t>(config.model.layers) + 2; ++b) {
-    const plan::BlockState state = layout.block_state(b);
-    all.weight += records ? 0 : static_cast<double>(state.weights);
-    all.gradient += static_cast<double>(state.gradients);
-    all.optimizer += static_cast<double>(state.master);
-    for (const int64_t bytes : state.states) all.optimizer += static_cast<double>(bytes);
-  }
-  return all;
-}
-
 bool splits(const LayoutChoice& c) {
   return c.pp > 1 && pipeline::kSchedules[static_cast<size_t>(c.schedule)].splits_backward;
 }
@@ -68,6 +48,48 @@ void add(BlockCosts* to, const BlockCosts& from) {
   to->backward += from.backward, to->weights += from.weights;
   to->norm += from.norm, to->update += from.update, to->saved += from.saved;
   to->weight += from.weight, to->gradient += from.gradient, to->optimizer += from.optimizer;
+}
+
+BlockCosts state_of(const plan::BlockState& state) {
+  BlockCosts bytes;
+  bytes.weight = static_cast<double>(state.weights);
+  bytes.gradient = static_cast<double>(state.gradients);
+  bytes.optimizer = static_cast<double>(state.master);
+  for (const int64_t array : state.states) bytes.optimizer += static_cast<double>(array);
+  return bytes;
+}
+
+/// The same for a group of parameters, without the padding between groups.
+BlockCosts state_of(const parallel::GroupLayout& group) {
+  const auto of = [&](DType type) { return static_cast<double>(dtype_bytes(type, group.elements)); };
+  BlockCosts bytes;
+  bytes.weight = group.borrowed ? 0 : of(group.type);
+  bytes.gradient = group.trainable ? of(group.state_type) : 0;
+  bytes.optimizer = group.has_master ? of(DType::kF32) : 0;
+  for (const auto& array : group.states) bytes.optimizer += static_cast<double>(array.bytes(group.elements));
+  return bytes;
+}
+
+/// Returns the bytes of the model's state on one rank that keeps all of it. The layout of its shards
+/// determines what is trained, by which optimizer, and in which types.
+ModelState state_bytes(const nn::Model& model, config::ResolvedConfig config) {
+  if (offloads_state(config)) return {};
+  const bool records = config.zero.quantized_weights != parallel::QuantizedWeights::kOff;
+  config.mesh = {}, config.pipeline = {}, config.zero = {};
+  const parallel::Strategies strategies = strategies_of(config);
+  const parallel::ShardLayout layout(model.table(),
+                                     layout_options(config, strategies, strategies.form().data, 0, false));
+  BlockCosts all, experts;
+  for (int32_t b = 0; b < static_cast<int32_t>(config.model.layers) + 2; ++b)
+    add(&all, state_of(layout.block_state(b)));
+  const std::vector<nn::ParameterGroup>& groups = model.table().groups();
+  for (size_t g = 0; g < groups.size(); ++g)
+    if (groups[g].experts) add(&experts, state_of(layout.group(static_cast<int32_t>(g))));
+  if (records) all.weight = experts.weight = 0;
+  BlockCosts others;
+  others.weight = all.weight - experts.weight, others.gradient = all.gradient - experts.gradient;
+  others.optimizer = all.optimizer - experts.optimizer;
+  return {others, experts};
 }
 
 }  // namespace
@@ -103,9 +125,15 @@ LayoutBounds::Key LayoutBounds::key_of(const LayoutChoice& c) {
   return {c.tp, c.cp, c.ep, c.micro_batch, c.recompute, splits(c), c.pp > 1};
 }
 
-/// Ranks that divide experts share the state of each with fewer ranks than this.
+double LayoutBounds::expert_shards(const LayoutChoice& c) {
+  const int64_t ranks = c.dp_shard * c.cp;
+  return c.ep == 1 ? static_cast<double>(ranks)
+                   : std::max(1.0, static_cast<double>(ranks * c.tp) / static_cast<double>(c.ep));
+}
+
 double LayoutBounds::most_shards(const LayoutChoice& c) const {
-  return static_cast<double>(c.dp_shard * c.cp * (base_.model.moe.experts > 0 ? c.tp : 1));
+  const auto ranks = static_cast<double>(c.dp_shard * c.cp);
+  return base_.model.moe.experts > 0 ? std::max(ranks, expert_shards(c)) : ranks;
 }
 
 int64_t LayoutBounds::micro_batches(const LayoutChoice& c) const {
@@ -184,14 +212,23 @@ std::vector<LayoutBounds::Place> LayoutBounds::places(const LayoutChoice& c) con
   return all;
 }
 
+/// Tensor-parallel ranks do not divide experts, and expert-parallel ranks divide nothing else.
 LeastBytes LayoutBounds::closed_bytes(const LayoutChoice& c, int64_t zero_stage) const {
-  const double shards = most_shards(c);
-  const double own = 1 / static_cast<double>(c.pp * c.tp * c.ep);
-  const auto share = [&](int64_t from) { return zero_stage >= from ? own / shards : own; };
-  return {state_.weight * share(3), state_.gradient * share(2), state_.optimizer * share(1)};
+  const auto stages = static_cast<double>(c.pp);
+  const auto bytes = [&](double BlockCosts::*part, int64_t from) {
+    const bool shared = zero_stage >= from;
+    const double others = static_cast<double>(c.tp) * (shared ? static_cast<double>(c.dp_shard * c.cp) : 1);
+    const double experts = static_cast<double>(c.ep) * (shared ? expert_shards(c) : 1);
+    return (state_.others.*part / others + state_.experts.*part / experts) / stages;
+  };
+  return {bytes(&BlockCosts::weight, 3), bytes(&BlockCosts::gradient, 2), bytes(&BlockCosts::optimizer, 1)};
 }
 
 LeastBytes LayoutBounds::least_bytes(const LayoutChoice& c, int64_t zero_stage) const {
+  return stage_bytes(c, zero_stage, zero_stage >= 2);
+}
+
+LeastBytes LayoutBounds::stage_bytes(const LayoutChoice& c, int64_t zero_stage, bool shares_gradients) const {
   LeastBytes most = closed_bytes(c, zero_stage);
   const std::vector<Place> all = places(c);
   if (all.empty()) return most;
@@ -205,8 +242,8 @@ LeastBytes LayoutBounds::least_bytes(const LayoutChoice& c, int64_t zero_stage) 
     stage.activations = most_in_flight(shape, s, saved);
     for (const Place& p : all)
       if (p.stage == s && !offloads_) {
-        stage.weights += state_.weight > 0 ? p.costs.weight * share(3) : 0;
-        stage.gradients += p.costs.gradient * share(2);
+        stage.weights += state_.others.weight > 0 ? p.costs.weight * share(3) : 0;
+        stage.gradients += p.costs.gradient * (shares_gradients ? 1 / shards : 1);
         stage.optimizer += p.costs.optimizer * share(1);
       }
     if (stage.all() > most.all()) most = stage;
@@ -214,9 +251,12 @@ LeastBytes LayoutBounds::least_bytes(const LayoutChoice& c, int64_t zero_stage) 
   return most;
 }
 
-/// With ZeRO-3, the weights of two blocks are gathered at a time.
+/// If gradients are reduced once a step, each rank keeps all of them until the last micro-batch. With ZeRO-3,
+/// the weights of two blocks are gathered at a time.
 double LayoutBounds::likely_bytes(const LayoutChoice& c) const {
-  const double least = least_bytes(c, c.zero_stage).all();
+  const bool reduces_each = base_.zero.reduce == parallel::ReducePolicy::kPerMicroBatch;
+  const bool shares_gradients = c.zero_stage >= 2 && (reduces_each || micro_batches(c) == 1);
+  const double least = stage_bytes(c, c.zero_stage, shares_gradients).all();
   const auto found = measured(c);
   if (!found) return least / kUnmeasuredShare;
   double largest = 0;
@@ -264,9 +304,7 @@ double LayoutBounds::likely_seconds(const LayoutChoice& c) const {
   const double times = c.zero_stage == 3 ? 1 + static_cast<double>(micro_batches(c)) / 2 : 1;
   const int64_t over = c.dp() * c.cp * c.tp;
   double seconds = least_seconds(c);
-  // Kernels do not reach the peak. Where others are measured, an unmeasured layout divides layers among many
-  // ranks, which is rarely fast.
-  if (!measured(c)) seconds *= measures_ ? 10 : c.recompute == 2 ? 2.6 : 2;
+  if (!measured(c)) seconds *= c.recompute == 2 ? 2.6 : 2;  // kernels do not reach the peak
   const double residual = tokens_ / static_cast<double>(c.dp() * c.cp) *
                           static_cast<double>(base_.model.width * base_.model.layers) * 4 /
                           static_cast<double>(c.pp);

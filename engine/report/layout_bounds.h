@@ -23,6 +23,11 @@ struct LeastBytes {
   const char* largest() const;
 };
 
+/// Bytes of the model's state on one rank that keeps all of it; 0 for what a config may keep elsewhere.
+struct ModelState {
+  BlockCosts others, experts;
+};
+
 class LayoutBounds {
  public:
   /// All must outlive this object. `model`: of one rank without parallelism. `imbalance`: as for Forecast.
@@ -43,6 +48,9 @@ class LayoutBounds {
   double least_seconds(const LayoutChoice& c) const;
   /// Micro-batches of each stage in a step.
   int64_t micro_batches(const LayoutChoice& c) const;
+  /// True if the costs of the layout's blocks were measured. Otherwise bounds and estimates of the layout are
+  /// far below its bytes and seconds.
+  bool is_measured(const LayoutChoice& c) const { return measured(c) != nullptr; }
   /// Not a bound: with an estimate of transfers between data-parallel ranks, to try promising layouts first.
   double likely_seconds(const LayoutChoice& c) const;
 
@@ -55,12 +63,16 @@ class LayoutBounds {
   };
 
   static Key key_of(const LayoutChoice& c);
-  /// At most so many ranks share the state of a block.
+  /// The ranks that share the state of an expert.
+  static double expert_shards(const LayoutChoice& c);
+  /// At most so many ranks share the state of a parameter.
   double most_shards(const LayoutChoice& c) const;
   std::shared_ptr<const MeasuredBlocks> measured(const LayoutChoice& c) const;
   std::shared_ptr<const MeasuredBlocks> measure_one(const LayoutChoice& c) const;
   /// Returns the chunks of the pipeline in the model's order; none without measured costs.
   std::vector<Place> places(const LayoutChoice& c) const;
+  /// Bytes of the fullest stage. `shares_gradients`: the ranks of a shard group divide them.
+  LeastBytes stage_bytes(const LayoutChoice& c, int64_t zero_stage, bool shares_gradients) const;
   LeastBytes closed_bytes(const LayoutChoice& c, int64_t zero_stage) const;
   double closed_seconds(const LayoutChoice& c) const;
 
@@ -74,7 +86,7 @@ class LayoutBounds {
   double ranks_flops_;          // FLOPs of a token, at least: sliding windows do not count as attention
   double layer_flops_;          // of a layer's forward, a token
   double peak_;
-  BlockCosts state_;  // bytes of the state of one rank that has all; 0 for what a config may keep elsewhere
+  ModelState state_;
   std::map<Key, std::shared_ptr<const MeasuredBlocks>> measured_;
   /// The layers of each chunk, by what the blocks cost and the number of chunks.
   mutable std::map<std::pair<const void*, int64_t>, std::vector<int64_t>> divided_;

@@ -43,7 +43,15 @@ struct Candidate {
   LayoutChoice choice;
   double least_seconds = 0, likely = 0;
   int64_t passes = 0;
+  bool is_measured = false;  // otherwise `likely` is too low to be compared with that of measured layouts
 };
+
+/// Sorts measured layouts first, and likely fast ones before others.
+void sort_by_promise(std::vector<Candidate>* all) {
+  std::stable_sort(all->begin(), all->end(), [](const Candidate& a, const Candidate& b) {
+    return a.is_measured != b.is_measured ? a.is_measured : a.likely < b.likely;
+  });
+}
 
 /// The outcome of one candidate.
 struct Tried {
@@ -87,7 +95,14 @@ class Search {
     return config;
   }
 
-  /// Returns the layouts that may fit, likely fast ones first.
+  Candidate candidate(LayoutChoice c, double likely) const {
+    const double least = bounds_.least_seconds(c);
+    const int64_t passes = passes_of(c);
+    const bool is_measured = bounds_.is_measured(c);
+    return {std::move(c), least, likely, passes, is_measured};
+  }
+
+  /// Returns the layouts that may fit, in the order in which they are tried.
   std::vector<Candidate> candidates() {
     std::vector<LayoutChoice> choices;
     for (const LayoutChoice& c : space_.choices()) {
@@ -100,10 +115,8 @@ class Search {
     }
     bounds_.measure(choices);
     std::vector<Candidate> all;
-    for (const LayoutChoice& c : choices)
-      all.push_back({c, bounds_.least_seconds(c), bounds_.likely_seconds(c), passes_of(c)});
-    std::stable_sort(all.begin(), all.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.likely < b.likely; });
+    for (const LayoutChoice& c : choices) all.push_back(candidate(c, bounds_.likely_seconds(c)));
+    sort_by_promise(&all);
     return all;
   }
 
@@ -282,12 +295,11 @@ class Search {
                             (part.parameters ? least.weights : 0);
         LayoutChoice without = details_.offloaded(c, part);
         if (least.all() - gone > has || without == c) continue;
-        all.push_back({std::move(without), bounds_.least_seconds(c), likely, passes_of(c)});
+        all.push_back(candidate(std::move(without), likely));
         break;
       }
     }
-    std::stable_sort(all.begin(), all.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.likely < b.likely; });
+    sort_by_promise(&all);
     std::vector<FoundLayout> found;
     for (size_t i = 0; i < all.size() && std::ssize(found) < kSeeds; ++i) {
       if (!may_try(all[i])) continue;
@@ -302,7 +314,7 @@ class Search {
     for (bool better = true; better;) {
       std::vector<Candidate> now;
       for (LayoutChoice& c : details_.neighbours(at.choice, at.loads)) {
-        const Candidate next{c, 0, 0, passes_of(c)};
+        const Candidate next{c, 0, 0, passes_of(c), true};
         if (result_.forecasts + std::ssize(now) < most_ && may_try(next) && varied_.insert(c).second)
           now.push_back(next);
       }

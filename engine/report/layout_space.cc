@@ -164,8 +164,8 @@ std::optional<config::ResolvedConfig> LayoutSpace::resolve_small(const LayoutCho
   const int64_t pp = std::min<int64_t>(choice.pp, 2), dp = choice.dp_of_experts();
   const std::pair<const char*, int64_t> numbers[] = {{"/model/layers", layers},
                                                      {"/mesh/pp", pp},
-                                                     {"/mesh/dp_replicate", dp},
-                                                     {"/mesh/dp_shard", 1},
+                                                     {"/mesh/dp_replicate", 1},
+                                                     {"/mesh/dp_shard", dp},
                                                      {"/mesh/cp", choice.cp},
                                                      {"/mesh/tp", choice.tp},
                                                      {"/mesh/ep", choice.ep},

@@ -166,6 +166,31 @@ TEST(LayoutSearch, BoundsAreBounds) {
     EXPECT_GT(compare_bounds(random_training(seed), "training " + std::to_string(seed)), 0.1) << seed;
 }
 
+/// A layout whose blocks are not measured is tried after all others, so every layout of few ranks is measured,
+/// also if data-parallel ranks divide the experts.
+TEST(LayoutSearch, BlocksOfAllLayoutsOfFewRanksAreMeasured) {
+  int64_t divided = 0;
+  for (uint32_t seed = 0; seed < 10; ++seed) {
+    const Case c = random_mixture(seed);
+    const train::Assembly base = train::assemble(
+        train::on_described_device(config::ConfigTree::from_json(c.config.dump()), c.cluster));
+    if (c.ranks % base.config.mesh.tp != 0) continue;
+    config::ResolvedConfig alone = base.config;
+    alone.mesh = {}, alone.pipeline = {};
+    const nn::Model model = train::model_of(alone);
+    const train::LayoutSpace space(base.tree, base.config, c.ranks);
+    train::LayoutBounds bounds(model, base.config, c.cluster, space);
+    bounds.measure(space.choices());
+    for (const train::LayoutChoice& choice : space.choices()) {
+      if (!space.resolve(choice)) continue;
+      EXPECT_TRUE(bounds.is_measured(choice))
+          << seed << " pp " << choice.pp << " tp " << choice.tp << " cp " << choice.cp << " ep " << choice.ep;
+      divided += choice.dp_of_experts() > 1 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(divided, 10);
+}
+
 /// One rank keeps the complete state, so the bound is the state in its plan.
 TEST(LayoutSearch, BoundsOfOneRankAreItsState) {
   for (uint32_t seed = 0; seed < 20; ++seed) {

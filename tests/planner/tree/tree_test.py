@@ -41,8 +41,7 @@ CASES = [
     ("1T", 4096, 2048, 16384, "h100-80"), ("47B MoE", 4096, 128, 32, "h100-80"), ("47B MoE", 4096, 512, 128, "a100-80"),
     ("30B MoE", 4096, 128, 16, "h100-80"), ("30B MoE", 4096, 512, 128, "a100-40"),
 ]
-# Cases that run only if they are named. The rules find no layout that fits for the first three. The search is slower than
-# the rules in the last.
+# Cases that run only if they are named, because they take minutes. The rules find no layout that fits for the first three.
 NAMED = [
     ("70B", 131072, 32, 256, "h100-80"), ("405B", 131072, 64, 2048, "h100-80"), ("47B MoE", 131072, 32, 64, "h100-80"),
     ("30B MoE", 131072, 32, 128, "h100-80"),
