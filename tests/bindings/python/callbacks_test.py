@@ -240,10 +240,35 @@ def test_a_transport_that_fails():
         hawser.Comm.host(type("Half", (), {"send": boom})(), 0, 2)
 
 
-def test_ranks_over_addresses_with_a_secret():
+def free_address():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+        return f"127.0.0.1:{free.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_ranks_of_one_machine_share_memory_unless_told_not_to(shared):
+    address, connections = free_address(), [None, None]
+
+    def rank(number):
+        config = tiny_config(mesh={"dp_shard": 2})
+        with (
+            hawser.Comm.address(number, 2, address, shared_memory=shared, timeout_seconds=30) as comm,
+            hawser.Engine(config, comm=comm) as engine,
+        ):
+            connections[number] = engine.info()["connections"]
+
+    threads = [threading.Thread(target=rank, args=(number,)) for number in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for counts in connections:
+        assert (counts["shared_memory"] > 0, counts["sockets"] > 0) == (shared, not shared)
+
+
+def test_ranks_over_addresses_with_a_secret():
+    address = free_address()
     answers = [None, None]
 
     def rank(number):

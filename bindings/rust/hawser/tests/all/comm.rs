@@ -67,18 +67,21 @@ impl Transport for Channels {
 fn threads_processes_and_a_transport_give_the_same_losses() {
     let local = losses(&Comm::local(2).unwrap()).unwrap();
 
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let joined = both(|rank| {
-        let comm = Comm::join(&Address {
-            rank,
-            world_size: 2,
-            address: format!("127.0.0.1:{port}"),
-            job: "rust".into(),
-            ..Default::default()
+    for without_shared_memory in [false, true] {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let joined = both(|rank| {
+            let comm = Comm::join(&Address {
+                rank,
+                world_size: 2,
+                address: format!("127.0.0.1:{port}"),
+                job: "rust".into(),
+                without_shared_memory,
+                ..Default::default()
+            });
+            losses(&comm.unwrap()).unwrap()
         });
-        losses(&comm.unwrap()).unwrap()
-    });
-    assert_eq!(joined, [local.clone(), local.clone()]);
+        assert_eq!(joined, [local.clone(), local.clone()]);
+    }
 
     let (ends, alive) = (Mutex::new([None, None]), Arc::new(()));
     let (to_one, of_one) = channel();

@@ -105,6 +105,13 @@ class CommTest {
   }
 
   @Test
+  void socketsWithoutSharedMemory() throws Exception {
+    String address = freeAddress();
+    assertSameLosses(train(rank -> Comm.address(rank, 2,
+        new CommAddress().address(address).withoutSharedMemory().timeoutSeconds(30))));
+  }
+
+  @Test
   void secretsThatDoNotDo() throws Exception {
     String address = freeAddress();
     RuntimeException mine = new RuntimeException("no secret today");
