@@ -233,7 +233,7 @@ TEST(SharedConnections, AreSocketsIfTheSystemRefusesTheMemory) {
     setrlimit(RLIMIT_FSIZE, &limit);
     const comm::Connections found = connections_of(shared_world(3));
     const bool right = found.shared == 0 && found.sockets == 2 &&
-                       found.not_shared.find("got no memory to share") != std::string::npos;
+                       found.not_shared.find("memory to share") != std::string::npos;
     _exit(right && !::testing::Test::HasFailure() ? 0 : 1);
   }
   int status = -1;

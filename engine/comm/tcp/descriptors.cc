@@ -34,7 +34,7 @@ int64_t descriptors_of(int32_t rank, int32_t world_size) {
 }
 
 int64_t group_descriptors(int64_t peers) {
-  constexpr int64_t kOwn = 2;  // a listener, and a connection being opened
+  constexpr int64_t kOwn = 4;  // two listeners, a connection being opened, and the memory that it will share
   return peers + kOwn + kForFiles;
 }
 

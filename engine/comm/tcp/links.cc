@@ -82,7 +82,7 @@ std::unique_ptr<Wire> Links::connect_locally(int32_t rank, const std::string& na
     return nullptr;
   }
   if (!memory.open()) {
-    note_not_shared(fmt::format("rank {} got no memory to share", rank));
+    note_not_shared(fmt::format("rank {} did not get memory to share", rank));
     return std::make_unique<SocketWire>(std::move(socket));
   }
   return std::make_unique<RingWire>(std::move(socket), std::move(memory), self_.world_size, false);
@@ -91,10 +91,12 @@ std::unique_ptr<Wire> Links::connect_locally(int32_t rank, const std::string& na
 /// Returns null if the other side is gone.
 std::unique_ptr<Wire> Links::accept_locally(Socket socket) {
   std::string why;
-  SharedMemory memory = SharedMemory::make(shared_bytes(self_.world_size), &why);
+  const int64_t bytes = shared_bytes(self_.world_size);
+  SharedMemory memory = SharedMemory::make(bytes, &why);
   if (!memory.pass(socket)) return nullptr;
   if (!memory.open()) {
-    note_not_shared(fmt::format("rank {} got no memory to share: {}", self_.rank, why));
+    note_not_shared(
+        fmt::format("rank {} did not get {} bytes of memory to share: {}", self_.rank, bytes, why));
     return std::make_unique<SocketWire>(std::move(socket));
   }
   return std::make_unique<RingWire>(std::move(socket), std::move(memory), self_.world_size, true);
