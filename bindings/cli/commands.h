@@ -35,7 +35,7 @@ struct RankOptions {
   int32_t processes_here = 0;
   std::string secret_file;             ///< file with the job's secret
   bool trust_network = false;          ///< allow other addresses than the loopback without a secret
-  bool without_shared_memory = false;  ///< connect to processes of this machine over TCP too
+  bool without_shared_memory = false;  ///< use TCP instead of shared memory for processes on this machine
   double dead_after = 0;            ///< seconds without a heartbeat before a rank counts as dead; 0: default
   int32_t secret_fd = -1;           ///< descriptor to read the launcher's secret from, once; -1: none
   std::optional<JobSecret> secret;  ///< the secret that was read from secret_fd

@@ -69,7 +69,7 @@ void add_ranks(CLI::App* sub, hawser::cli::RankOptions* o) {
   sub->add_flag("--trust-network", o->trust_network, "Allow ranks on other machines without a secret")
       ->group(group);
   sub->add_flag("--without-shared-memory", o->without_shared_memory,
-                "Connect to ranks on this machine over TCP too")
+                "Use TCP instead of shared memory for ranks on this machine")
       ->group(group);
   sub->add_option("--dead-after", o->dead_after,
                   "Seconds without a heartbeat until a process counts as dead (default: 10)")

@@ -332,10 +332,10 @@ HWS_API hws_status hws_plan_search(const hws_config* config, const char* cluster
  * "parameters","flops_per_token","ranks","strategy","transport_bytes","fits","hugging_face",...}. work is a
  * list of {"kernel","type","m","n","k","calls","flops","bytes"}, the sums over one step of the first rank of
  * the first stage by kernel and shape, as hws_engine_profile counts them in a real step; where ranks divide
- * experts, it counts as many rows as there is room for. transport_bytes is the size of the buffers between
- * processes and of a rank's half of the memory that it shares with them; fits states whether one rank and all ranks fit this machine now; hugging_face is the
- * name that Transformers has for the model, or "none (...)" and the reason. Memory and bytes sent are those
- * of one rank, FLOPs those of the complete model. */
+ * experts, it counts as many rows as there is room for. transport_bytes is the size of a rank's buffers for
+ * other processes, with its half of the memory that it shares with them; fits states whether one rank and
+ * all ranks fit this machine now; hugging_face is the name that Transformers has for the model, or "none
+ * (...)" and the reason. Memory and bytes sent are those of one rank, FLOPs those of the complete model. */
 HWS_API hws_status hws_plan_report(const hws_plan* plan, int32_t format, hws_buffer** out);
 /** *out: the predicted step of a plan that hws_plan_create_on made, in the formats of hws_engine_trace, so
  * that the two can be compared. It has one rank per pipeline stage, because the prediction is the same for
@@ -393,18 +393,20 @@ typedef struct hws_comm_address {
    * could not read the struct at all (as hws_comm_host.destroy). NULL: nothing to do. */
   void (*secret_destroy)(void* user);
   int32_t trust_network; /**< 1: allow an address beyond the loopback without a secret. 0: refuse it */
-  int32_t without_shared_memory; /**< 0: processes of one machine exchange data through memory that both map, and
-                                      all others over TCP. 1: these connect over TCP too */
+  int32_t
+      without_shared_memory; /**< 0: processes on one machine exchange data through shared memory, all others
+                                      over TCP. 1: all processes exchange data over TCP */
 } hws_comm_address;
 
 /** One rank of a job of processes, on one machine or many, over TCP. Every process calls it, in any order; it
  * returns when all ranks have connected. `address` and the memory that it points to are needed only during
  * the call.
  *
- * Shared memory. Two processes of one machine and one network namespace prove that they belong to the job over
- * a Unix socket, and then exchange data through memory without a name (memfd_create(2)), of which nothing
- * remains after them. If the system refuses it, the Unix socket carries the data. hws_engine_info counts both
- * kinds in "connections" and gives the reason in "shared_memory_without". Results are the same bits.
+ * Shared memory. Two processes on one machine and in one network namespace connect through a Unix socket and
+ * prove over it that they belong to the job. They then exchange data through memory without a name
+ * (memfd_create(2)), which disappears with the processes. If the system refuses the memory, the Unix socket
+ * carries the data. hws_engine_info counts both kinds in "connections" and gives the reason in
+ * "shared_memory_without". Results are bit-identical.
  *
  * Who may join. With a secret, every connection starts with a mutual proof that both sides know it
  * (HMAC-SHA256 over fresh nonces, rank, world, job and version), before anything else is read. Strangers,

@@ -16,11 +16,11 @@ DType compute_type(const config::ResolvedConfig& config);
 /// Data type of masters, gradients and moments, and of weights that are looked up by token.
 DType state_type(const config::ResolvedConfig& config);
 
-/// How the blocks' products round their operands.
+/// Returns how the products of blocks round their operands.
 nn::Fp8Operands fp8_operands(const config::ResolvedConfig& config);
-/// Operands whose maxima steps note, because scales follow from those of earlier steps; else 0.
+/// Returns the number of operands whose maxima a step records, because later scales follow from them; else 0.
 int64_t noted_fp8_operands(const config::ResolvedConfig& config, const nn::ParameterTable& table);
-/// The maxima of earlier steps of the model's operands; disabled if scales do not follow from them.
+/// Returns the operands' maxima in earlier steps; disabled if scales do not follow from them.
 optim::Fp8History fp8_history(const config::ResolvedConfig& config, const nn::ParameterTable& table);
 
 }  // namespace hawser::train

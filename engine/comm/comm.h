@@ -103,9 +103,9 @@ class DeviceComm {
 /// Returns the most device memory needed to sum over `members` an array of which each owns `shard_elements`.
 int64_t device_staging_bytes(int64_t shard_elements, int64_t members, const Reduction& reduction);
 
-/// Returns the host memory of the transport of a rank that is a process: buffers between connections (or the
-/// host program's functions) and sums, and this rank's half of the memory that it shares with ranks of its
-/// host, if there are at most 128 and all pairs connect. Ranks that are threads of one process need none.
+/// Returns the host memory of the transport of a rank that is a process: buffers for connections (or the
+/// host program's functions) and for sums, and this rank's half of the memory that it shares with at most 128
+/// ranks of its host, if all pairs connect. Ranks that are threads of one process need none.
 int64_t process_transport_bytes(int32_t world_size);
 
 /// One rank's end of a Comm, with its groups and its lanes. Each lane is a thread that runs the calls of all
@@ -142,7 +142,7 @@ class RankComm {
   virtual bool abort(const Error& error) noexcept = 0;
   /// Returns the bytes that the transport holds for this rank's sums, fixed when its lanes are created.
   virtual int64_t transport_bytes() const = 0;
-  /// Returns the connections so far. Those of the host program's transport are not known, and threads have
+  /// Returns the connections made so far. The host program's transport does not report any, and threads have
   /// none.
   virtual Connections connections() const { return {}; }
   /// Returns the names of the lanes so far, indexed by Work::lane; the first is the main one.

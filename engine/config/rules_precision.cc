@@ -49,7 +49,7 @@ constexpr Check cuts_current(const char* message) {
           [](const Effective&) { return std::string(kAxis); }};
 }
 
-/// True if `elements` that tensor-parallel ranks divide evenly are no whole blocks on each rank.
+/// True if tensor-parallel ranks divide `elements` evenly, but not into whole blocks.
 bool cuts_blocks(int64_t elements, int64_t tp) {
   return elements % tp == 0 && elements / tp % kFp8Block != 0;
 }
@@ -57,21 +57,21 @@ bool cuts_blocks(int64_t elements, int64_t tp) {
 /// Returns a size of the model; 0 if the model does not have it.
 int64_t size_of(const Effective& c, const char* pointer) { return c.has(pointer) ? c.integer(pointer) : 0; }
 
-bool is_latent(const Effective& c) { return size_of(c, "/model/latent/kv_rank") > 0; }
+bool has_latent_heads(const Effective& c) { return size_of(c, "/model/latent/kv_rank") > 0; }
 
 bool cuts_queries(const Effective& c, int64_t tp) {
   return cuts_blocks(size_of(c, "/model/heads") * size_of(c, kHeadDim), tp);
 }
 
-/// Ranks that share a key/value head each have all of it. False if queries are cut, too.
+/// Ranks that share a key/value head each have the complete head. False if queries are cut as well.
 bool cuts_keys(const Effective& c, int64_t tp) {
-  return !is_latent(c) && !cuts_queries(c, tp) &&
+  return !has_latent_heads(c) && !cuts_queries(c, tp) &&
          cuts_blocks(std::max(size_of(c, kKvHeads), tp) * size_of(c, kHeadDim), tp);
 }
 
-/// Latent attention expands keys without their rotated part, and values.
+/// Latent attention expands values, and keys without their rotated part.
 bool cuts_values(const Effective& c, int64_t tp) {
-  if (!is_latent(c)) return false;
+  if (!has_latent_heads(c)) return false;
   const int64_t heads = size_of(c, "/model/heads"), values = size_of(c, kValueDim);
   const int64_t keys = size_of(c, kHeadDim) - size_of(c, "/model/latent/rope_dim");
   return cuts_blocks(heads * values, tp) || cuts_blocks(heads * (keys + values), tp);
@@ -81,7 +81,7 @@ bool cuts_features(const Effective& c, int64_t tp) {
   return has_effect(c, kMlpWidth) && cuts_blocks(size_of(c, kMlpWidth), tp);
 }
 
-/// True if tensor-parallel ranks can divide the model, and have whole blocks.
+/// True if `tp` ranks can divide the model, and each has whole blocks.
 bool keeps_blocks(const Effective& c, int64_t tp) {
   const int64_t kv_heads = size_of(c, kKvHeads);
   return size_of(c, "/model/heads") % tp == 0 && size_of(c, kMlpWidth) % tp == 0 &&
@@ -89,7 +89,7 @@ bool keeps_blocks(const Effective& c, int64_t tp) {
          !cuts_keys(c, tp) && !cuts_values(c, tp) && !cuts_features(c, tp);
 }
 
-/// Returns the largest such degree up to the wanted one.
+/// Returns the largest number of tensor-parallel ranks up to /mesh/tp for which keeps_blocks is true.
 std::string nearest_tp_of_blocks(const Effective& c) {
   int64_t tp = c.integer(kTp);
   while (tp > 1 && !keeps_blocks(c, tp)) --tp;
@@ -159,22 +159,24 @@ constexpr Check kPrecisionChecks[] = {
      [](const Effective& c) {
        return is_fp8(c) && c.is("/fp8/recipe", "blocks") && c.integer("/recompute/rows") > 0;
      },
-     "recipe \"blocks\" has blocks of 128 rows, and recompute.rows is {/recompute/rows}, so the MLP computes "
-     "tiles of rows that divide blocks",
+     "recipe \"blocks\" needs blocks of 128 rows, and recompute.rows is {/recompute/rows}, so the MLP would "
+     "compute tiles of rows that split blocks",
      "use \"delayed\", or set /recompute/rows to 0"},
     cuts_blocks_of<kHeadDim, cuts_queries>(
-        "fp8.recipe \"blocks\" has blocks of 128 x 128 numbers of a weight, and {/mesh/tp} tensor-parallel "
-        "ranks divide {/model/heads} heads of {/model/head_dim} elements into parts of blocks"),
+        "fp8.recipe \"blocks\" scales weights in blocks of 128 x 128 numbers, and {/mesh/tp} tensor-parallel "
+        "ranks would divide {/model/heads} heads of {/model/head_dim} elements into incomplete blocks"),
     cuts_blocks_of<kKvHeads, cuts_keys>(
-        "fp8.recipe \"blocks\" has blocks of 128 x 128 numbers of a weight, and {/mesh/tp} tensor-parallel "
-        "ranks divide {/model/kv_heads} key/value heads of {/model/head_dim} elements into parts of blocks"),
+        "fp8.recipe \"blocks\" scales weights in blocks of 128 x 128 numbers, and {/mesh/tp} tensor-parallel "
+        "ranks would divide {/model/kv_heads} key/value heads of {/model/head_dim} elements into incomplete "
+        "blocks"),
     cuts_blocks_of<kValueDim, cuts_values>(
-        "fp8.recipe \"blocks\" has blocks of 128 x 128 numbers of a weight, and {/mesh/tp} tensor-parallel "
-        "ranks divide {/model/heads} heads with latent values of {/model/latent/value_dim} elements into "
-        "parts of blocks"),
+        "fp8.recipe \"blocks\" scales weights in blocks of 128 x 128 numbers, and {/mesh/tp} tensor-parallel "
+        "ranks would divide {/model/heads} heads with latent values of {/model/latent/value_dim} elements "
+        "into "
+        "incomplete blocks"),
     cuts_blocks_of<kMlpWidth, cuts_features>(
-        "fp8.recipe \"blocks\" has blocks of 128 x 128 numbers of a weight, and {/mesh/tp} tensor-parallel "
-        "ranks divide an mlp_width of {/model/mlp_width} into parts of blocks"),
+        "fp8.recipe \"blocks\" scales weights in blocks of 128 x 128 numbers, and {/mesh/tp} tensor-parallel "
+        "ranks would divide an mlp_width of {/model/mlp_width} into incomplete blocks"),
 };
 
 }  // namespace

@@ -131,9 +131,10 @@ void Block::forward(const Context& ctx, BlockRegions& regions, const float* cos_
   forward(ctx, s, cos_sin, y, x, branch);
 }
 
-/// Without y and `left`, forward computes only the activations that backward needs: it leaves out the last
-/// product and sum, unless a post-norm follows them. `left` receives the output of the second branch, and the
-/// sum is left to the reader of y. Until then it holds the output of the first branch.
+/// If y and `left` are null, forward computes only the activations that backward needs: it omits the last
+/// product and sum, unless a post-norm follows them. If `left` is not null, it receives the output of the
+/// second branch, and the sum is left to the reader of y. Before that, `left` holds the output of the first
+/// branch.
 void Block::forward(const Context& ctx, const BlockSaved& s, const float* cos_sin, float* y,
                     const StreamInput& x, void* left) const {
   const LocalRows own = ctx.own_rows();

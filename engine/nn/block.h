@@ -109,7 +109,7 @@ class Block {
     return kernels.suited->rounded_gradients && type == DType::kBf16 && !model.post_norm &&
            model.dropout_residual == 0;
   }
-  /// True if blocks best leave their last sum to the next norm, and nothing lies between branch and sum.
+  /// True if the backend prefers blocks to leave their last sum to the next norm, and there is no post-norm.
   static bool defers_sums(const kernels::KernelTable& kernels, const ModelConfig& model) {
     return kernels.suited->defers_sums && !model.post_norm;
   }

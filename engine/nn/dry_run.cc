@@ -89,11 +89,11 @@ class DryRun {
   Context ctx_;
 };
 
-/// Measures the forwards and the losses that compute the last sum of the block below, or leave one.
+/// Measures forwards and losses that compute the last sum of the block below, or forwards that leave theirs.
 void measure_deferring(DryRun* dry, const Model& model, ModelCosts* costs) {
   float* const f = DryRun::fake_floats();
   const int64_t layers = model.config().layers;
-  const auto input = [&](const Context& c, int64_t block) {  // of the head, too
+  const auto input = [&](const Context& c, int64_t block) {  // of a block or the head
     return block > 0 ? StreamInput(model.block(block - 1).last_sum(c, f, f, f)) : StreamInput(f);
   };
   dry->tally(true);

@@ -31,7 +31,7 @@ constexpr int64_t fp8_operand(int64_t parameter, Fp8Role role) {
   return parameter * kFp8Roles + static_cast<int64_t>(role);
 }
 
-/// Which largest magnitude sets a scale.
+/// The largest magnitude that sets a scale.
 enum class Fp8Scaling {
   kOff,      ///< products read the stored numbers
   kHistory,  ///< that of the operand in earlier steps (recipe "delayed")
@@ -41,7 +41,7 @@ enum class Fp8Scaling {
 
 /// The dimension of x[rows, n] or dy[rows, n] over which a product sums: the columns in the forward and for
 /// the input's gradient, the rows for the gradients of weights. The products over columns come first, so
-/// they note the operand's maximum.
+/// they record the operand's maximum.
 enum class Fp8Sum { kColumns, kRows };
 
 /// How a step rounds operands. Arrays are on the host, indexed by ParameterTable::all() * kFp8Roles + role.
@@ -57,7 +57,7 @@ struct Fp8Operands {
   /// True if steps note maxima, and scales follow from those of earlier steps.
   bool has_history() const { return scaling == Fp8Scaling::kHistory; }
   /// True if arrays that only products read are kept as their codes (compressed_saved.h). For that, the scale
-  /// must be known before the operand is, and must be the same in every product.
+  /// must be known before the operand is computed, and must be the same in every product.
   bool keeps_codes() const { return has_history(); }
 };
 
@@ -73,7 +73,7 @@ struct Fp8Operand {
   const int32_t* offsets = nullptr;
 };
 
-/// Returns the blocks of an input or a gradient.
+/// Returns the shape of the blocks of an input or a gradient.
 constexpr kernels::Fp8Tile fp8_tile(Fp8Sum sum) {
   return sum == Fp8Sum::kColumns ? kernels::Fp8Tile::k1x128 : kernels::Fp8Tile::k128x1;
 }

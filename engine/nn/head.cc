@@ -22,7 +22,7 @@ Head::Rows Head::take_rows(const Context& ctx, int64_t begin, int64_t count) con
   return {begin, count, ctx.take(count * model_.width), norm_.take_saved(*ctx.workspace, count)};
 }
 
-/// x has all rows, also as a sum.
+/// x has all rows, even if it is a sum.
 void Head::normalise(const Context& ctx, const Rows& rows, const StreamInput& x) const {
   const int64_t first = rows.begin * model_.width;
   if (!x.is_sum()) return norm_.forward(ctx, rows.saved, rows.n, ctx.type, x.x + first, rows.count);
@@ -43,8 +43,8 @@ const float* Head::whole_rows(const Context& ctx, const float* x) const {
   return static_cast<const float*>(ctx.exchange->enter(ctx, x, DType::kF32, model_.width));
 }
 
-/// Other ranks need the sum of this rank's rows. The masks of dropout depend on the row's number, so a sum
-/// with dropout is not divided into chunks.
+/// If there are other ranks, they need the sum of this rank's rows. The masks of dropout depend on the row's
+/// number, so a sum with dropout is not divided into chunks.
 StreamInput Head::whole_rows(const Context& ctx, const StreamInput& x) const {
   if (x.is_sum() && ctx.exchange->ranks() == 1 && x.sum.dropout.p == 0) return x;
   if (x.is_sum()) ctx.kernels->residual_forward(x.sum, *ctx.stream);

@@ -35,7 +35,7 @@ class Head {
   /// Returns all rows of x, gathered from each rank's local rows; in the workspace if there are several
   /// ranks.
   const float* whole_rows(const Context& ctx, const float* x) const;
-  /// As above. A sum is computed first, unless normalise can compute it for each chunk.
+  /// Does the same for a stream or a sum. A sum is computed first, unless normalise can compute it by chunks.
   StreamInput whole_rows(const Context& ctx, const StreamInput& x) const;
   /// Takes workspace for the logits of one chunk of `rows` rows.
   float* take_logits(const Context& ctx, int64_t rows) const;

@@ -12,11 +12,11 @@ int64_t sum_of_positive(int64_t first, int64_t rows) {
 }
 
 /// Returns the number of (query, key) pairs under the causal mask and the window, over batch and heads. A
-/// query may see none of the keys. The query at position p sees the keys up to p, without those up to
-/// p - window and those after the last key.
+/// query may see none of the keys. The query at position p sees the existing keys up to p, with a window
+/// only those after p - window.
 double visible_pairs(const kernels::AttentionShape& s) {
   const int64_t ahead = s.q_offset - s.k_offset;  // of the first query, relative to the first key
-  const auto up_to = [&](int64_t shift) {         // keys at or before `shift` positions ahead of each query
+  const auto up_to = [&](int64_t shift) {         // pairs with key index <= query index + shift
     return sum_of_positive(shift + 1, s.seq_q) - sum_of_positive(shift + 1 - s.seq_k, s.seq_q);
   };
   const int64_t pairs = up_to(ahead) - (s.window > 0 ? up_to(ahead - s.window) : 0);

@@ -81,8 +81,8 @@ struct BackwardForm {
 struct ModelCosts {
   CallCost embedding_forward, embedding_backward;
   std::vector<CallCost> block_forward, block_backward;
-  /// Forwards that compute the last sum of the block below, that leave their own, and that do both, if blocks
-  /// defer sums; otherwise empty. The lowest block does not compute a sum of a block below.
+  /// Forwards that compute the last sum of the block below, that leave their own, and that do both; empty if
+  /// blocks do not defer sums. The lowest block has no block below, so it never computes such a sum.
   std::array<std::vector<CallCost>, 3> block_forward_deferring;
   int64_t branch = 0;  ///< most bytes that a block leaves for its last sum
   std::vector<CallCost> block_backward_input, block_backward_weight;  ///< empty unless BackwardForm::halves

@@ -51,7 +51,7 @@ class NormLayer {
   /// Computes the norm of the next value of the residual stream, dense f32 rows computed in the same pass.
   void forward(const Context& ctx, const NormSaved& saved, void* y, DType y_type,
                const kernels::ResidualForward& x) const;
-  /// Computes the norm of `rows` dense rows of the residual stream, whose sum is computed in the same pass.
+  /// Computes the norm of `rows` dense rows of the residual stream. If x is a sum, the same pass computes it.
   void forward(const Context& ctx, const NormSaved& saved, void* y, DType y_type, const StreamInput& x,
                int64_t rows) const;
   /// Computes dx (in dx_type) from dy and the forward's x, and the weight gradients.

@@ -280,7 +280,8 @@ class Offload final : public Strategy {
       : config_(s.config.offload), micro_batches_(s.micro_batches), snapshots_(s.saves_beside_steps) {}
 
   void require_effect(bool in_place) const override { require_offload(config_, in_place); }
-  /// What a block saves begins with x', an addend of its last sum, which must not delay the offload.
+  /// Blocks do not defer sums: their saved activations begin with x', an addend of the last sum, and reading
+  /// x' later would delay the offload.
   void add_sizes(plan::Sizes* sizes, bool /*in_place*/) const override {
     if (space_of(config_.activations) != plan::Space::kArena) sizes->branch = 0;
   }

@@ -17,7 +17,7 @@ enum class Operand : uint8_t {
   kY,          ///< residual stream that a block writes
   kMiddle,     ///< slot that begins with x', the residual stream before the last sum of the block below
   kBranch,     ///< output of the second branch of the block below, which that sum adds to x'
-  kBranchOut,  ///< as kBranch, of this block, whose last sum is left to the next instruction
+  kBranchOut,  ///< second branch's output of this block, whose last sum is left to the next instruction
   kSaved,      ///< activations that a forward pass saves for the backward pass
   kSavedForWeightPass,  ///< the part of kSaved that the weight pass reads, if the backward has two passes
   kRecomputed,          ///< activations that RECOMPUTE rebuilds; scratch of a forward pass

@@ -92,7 +92,7 @@ void PlanBuilder::add_sum(int32_t mb, int32_t block, Stream* x) {
     x->x = transient(fmt::format("x{}.{}", block, mb), Category::kActivations, s_.residual);
 }
 
-/// The branch of a block overwrites that of the block below, which the block reads first.
+/// The output of a block's second branch overwrites that of the block below, which the block reads first.
 PlanBuilder::Made PlanBuilder::forward(int32_t mb, int32_t block, const Stream& x, SlotId batch,
                                        bool leaves) {
   const auto y_slot = [&] {

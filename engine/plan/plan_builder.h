@@ -45,7 +45,7 @@ class PlanBuilder {
   };
   /// The residual stream between two blocks: the slot x, or a sum that the reader computes.
   struct Stream {
-    SlotId x = -1;                    ///< -1: a slot that add_sum adds
+    SlotId x = -1;                    ///< -1: add_sum will add the slot
     SlotId middle = -1, branch = -1;  ///< the addends of the sum; -1 if x is given
     bool is_sum() const { return branch >= 0; }
   };

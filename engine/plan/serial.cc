@@ -156,7 +156,7 @@ void TrainingStep::forward_block(const Action& a, int32_t block) {
 }
 
 /// True if the next instruction of the chunk computes the block's last sum. A block without a backward
-/// computes its own; otherwise its scratch, where x' is, would live longer.
+/// computes its own; otherwise its scratch, which holds x', would have to live longer.
 bool TrainingStep::leaves_sum(const Action& a, int32_t block) const {
   return s_.branch > 0 && block >= s_.blocks_with_backward(chunk(a)).first && block + 1 < chunk(a).end;
 }

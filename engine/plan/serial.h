@@ -81,7 +81,7 @@ struct Sizes {
   // The following sizes are for one micro-batch.
   int64_t residual = 0;    ///< x and dx
   int64_t rounded_dx = 0;  ///< the rounded gradient of the residual stream, if blocks read and write it
-  /// Outputs of a block's second branch, if blocks leave their last sum to the instruction that reads it
+  /// Bytes of the output of a second branch, if blocks leave their last sum to the instruction that reads it
   /// (nn::Block::last_sum). 0: each block computes its own.
   int64_t branch = 0;
   bool saves_middle = false;  ///< saved slots begin with x'; otherwise RECOMPUTE rebuilds x'
@@ -100,8 +100,8 @@ struct Sizes {
   int64_t kv_cache = 0;  ///< keys and values of one layer, or its compressed rows
 
   int32_t head() const { return static_cast<int32_t>(block_forward.size()) + 1; }
-  /// Returns the cost of the FORWARD of a block that computes the last sum of the block below, or leaves its
-  /// own.
+  /// Returns the cost of the FORWARD of a block. `sums`: it computes the last sum of the block below.
+  /// `leaves`: it leaves its own.
   const Cost& forward_cost(int32_t block, bool sums, bool leaves) const {
     const size_t form = (sums ? 1u : 0u) + (leaves ? 2u : 0u);
     return (form == 0 ? block_forward : block_forward_deferring[form - 1])[static_cast<size_t>(block) - 1];

@@ -59,7 +59,7 @@ BlockCosts state_of(const plan::BlockState& state) {
   return bytes;
 }
 
-/// The same for a group of parameters, without the padding between groups.
+/// Returns the bytes of the state of a group of parameters, without the padding between groups.
 BlockCosts state_of(const parallel::GroupLayout& group) {
   const auto of = [&](DType type) { return static_cast<double>(dtype_bytes(type, group.elements)); };
   BlockCosts bytes;

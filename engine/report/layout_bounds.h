@@ -63,15 +63,15 @@ class LayoutBounds {
   };
 
   static Key key_of(const LayoutChoice& c);
-  /// The ranks that share the state of an expert.
+  /// Returns the number of ranks that share the state of an expert.
   static double expert_shards(const LayoutChoice& c);
-  /// At most so many ranks share the state of a parameter.
+  /// Returns the largest number of ranks that share the state of a parameter.
   double most_shards(const LayoutChoice& c) const;
   std::shared_ptr<const MeasuredBlocks> measured(const LayoutChoice& c) const;
   std::shared_ptr<const MeasuredBlocks> measure_one(const LayoutChoice& c) const;
   /// Returns the chunks of the pipeline in the model's order; none without measured costs.
   std::vector<Place> places(const LayoutChoice& c) const;
-  /// Bytes of the fullest stage. `shares_gradients`: the ranks of a shard group divide them.
+  /// Returns the bytes of the fullest stage. `shares_gradients`: the ranks of a shard group divide gradients.
   LeastBytes stage_bytes(const LayoutChoice& c, int64_t zero_stage, bool shares_gradients) const;
   LeastBytes closed_bytes(const LayoutChoice& c, int64_t zero_stage) const;
   double closed_seconds(const LayoutChoice& c) const;

@@ -25,10 +25,10 @@ std::string fp8_scales(const config::Fp8Config& fp8) {
     case config::Fp8Recipe::kCurrent:
       return one + "in this micro-batch";
     default:
-      return "with a power of two for each block of an operand, from its largest magnitude: blocks of 128 x "
-             "128 "
-             "numbers of a weight, and of 128 numbers of an input or a gradient along the dimension that a "
-             "product sums over";
+      return "with a power of two for each block of an operand, from its largest magnitude: blocks of "
+             "128 x 128 numbers of a weight, and of 128 numbers of an input or a gradient along the "
+             "dimension "
+             "that a product sums over";
   }
 }
 

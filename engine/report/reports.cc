@@ -45,7 +45,7 @@ void add_graphs(OrderedJson* info, const Ranks& ranks) {
 }
 
 /// Adds the connections of this process's rank to ranks that are other processes. The host program's own
-/// transport does not tell them.
+/// transport does not report its connections.
 void add_connections(OrderedJson* info, const Ranks& ranks) {
   const comm::RankComm* const comm = ranks.first().comm();
   if (comm == nullptr || ranks.all_local()) return;

@@ -1,4 +1,4 @@
-// The largest magnitude of a tensor, and its rounding to numbers of fp8, as a tensor or in tiles, by the
+// Finds the largest magnitude of a tensor, and rounds a tensor to fp8 numbers, as a whole or in tiles, by the
 // formula of the CPU.
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/table.h"
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kThreads) maximum_kernel(const Fp8Maximum a) {
   if (lane_of_thread() == 0) atomicMax(reinterpret_cast<unsigned*>(a.maximum), most);
 }
 
-/// Rounds with the e of a maximum.
+/// Rounds a number with the exponent e that follows from a maximum.
 struct Rounding {
   int shift;
   float down, up, most;
@@ -76,8 +76,8 @@ struct WarpMaxima {
   unsigned value[kFp8Block / kWarpLanes];
 };
 
-/// Each block has a tile, and each of its threads a column. There are blocks for the most tiles that groups
-/// of rows can have; those without a tile end at once.
+/// Each thread block rounds one tile, and each of its threads one column. There are thread blocks for the
+/// largest number of tiles that the groups of rows can have; those without a tile end at once.
 template <class T>
 __global__ void __launch_bounds__(kFp8Block) tile_kernel(const Fp8Round a, const Fp8Format f) {
   const bool one_row = a.tile == Fp8Tile::k1x128;

@@ -7,7 +7,7 @@
 //          times 2^e
 //
 // Instead of the tensor, each tile of it may have a maximum and an e of its own (Fp8Tile; 1 x 128 and 128 x
-// 128 as in DeepSeek-V3, arXiv:2412.19437, section 3.3.2). Margin 0 then leaves no number to saturate.
+// 128 as in DeepSeek-V3, arXiv:2412.19437, section 3.3.2). With margin 0, no number then saturates.
 //
 // Every y is a bf16 number, so products of bf16 numbers multiply y exactly. A number above the maximum
 // saturates (a maximum of earlier steps may be too small). A number that is NaN or infinite becomes NaN
@@ -52,9 +52,9 @@ struct Fp8Round {
   int32_t margin = 0;              ///< 0 or more
   const int32_t* end = nullptr;    ///< as in Fp8Maximum; the other rows of y keep their values
   Fp8Tile tile = Fp8Tile::kTensor;
-  /// A tile with several rows begins with the first row of a group, or where the tile above it ends. Group i
-  /// has the rows from offsets[i] to offsets[i + 1], read when the kernel runs, where `end` is
-  /// &offsets[groups]; or rows / groups rows if `offsets` is null.
+  /// A tile with several rows begins with the first row of a group, or after the tile above it. Group i has the
+  /// rows from offsets[i] to offsets[i + 1], which are read when the kernel runs; `end` must then be
+  /// &offsets[groups]. If `offsets` is null, each group has rows / groups rows.
   const int32_t* offsets = nullptr;
   int64_t groups = 1;
 };

@@ -115,8 +115,8 @@ struct Suited {
   bool narrow_branches;
   /// norm_backward can also write dx rounded to bf16 (NormBackward::rounded).
   bool rounded_gradients;
-  /// A block best leaves its last residual sum to the norm that reads the sum next, in the block above or in
-  /// the head, because memory is slow compared with arithmetic (NormForward::residual).
+  /// True if a block should leave its last residual sum to the norm that reads the sum, in the block above or
+  /// in the head (NormForward::residual), because memory is slow compared with arithmetic.
   bool defers_sums;
   /// The maximum bytes, and rows, of logits to compute at a time.
   int64_t logit_bytes, logit_rows;

@@ -53,7 +53,7 @@ void print(const Bytes& bytes) {
 /// layer. The final norm computes the sum of the highest layer; it belongs to the head.
 Bytes stream_of(double layers) {
   return {
-      // From x to n; or from x and a branch to their sum and n.
+      // Reads x and writes n; or reads x and a branch, and writes their sum and n.
       {"norm_forward", (6 + 12 * (layers - 1) + 12 * layers) / layers},
       {"norm_backward", 2 * (8 + 10)}  // adds to dx and rounds it; reads dn and x, and writes n again
   };

@@ -161,8 +161,8 @@ TEST_F(Attack, NobodyJoinsNothingGrowsAndTheJobFinishes) {
   std::printf("%d connections, %d pretenders: %d joins\n", kConnects, tries_.load(), joins_.load());
 }
 
-/// Ranks listen for their links only for a moment; this test extends that moment. Ranks that share memory meet
-/// at local sockets, which strangers can find as well.
+/// Ranks listen for their links only for a moment; this test extends that moment. Ranks that share memory
+/// connect through local sockets, which strangers can find as well.
 class AttackOnLinks : public Attack, public ::testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(Sharing, AttackOnLinks, ::testing::Bool());
 

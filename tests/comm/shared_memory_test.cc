@@ -95,7 +95,7 @@ struct Sockets {
 
 double soon() { return steady_seconds() + 10; }
 
-/// Two wires of a world of `world` ranks, on one memory that was passed.
+/// Two wires of a world of `world` ranks, over memory that the lower one passed to the other.
 struct Wires {
   explicit Wires(int32_t world) {
     Sockets sockets;
@@ -173,7 +173,7 @@ TEST(SharedMemory, HasAFixedSize) {
   EXPECT_FALSE(received.open());
 }
 
-/// Rings of a rank take what the plan counts for them, whatever the world.
+/// The rings of a rank have the bytes that the plan counts for them, in worlds of all sizes.
 TEST(SharedMemory, TakesNoMoreThanThePlanCounts) {
   for (const int32_t world : {2, 3, 5, 17, 100, 129, 4096}) {
     const int64_t neighbours = std::min(world - 1, 128);
@@ -193,7 +193,7 @@ TEST(LocalSocket, ConnectsByNameOnly) {
   EXPECT_EQ(comm::this_host(), comm::this_host());
 }
 
-/// Makes three ranks, all of whose pairs connect, and sums; returns rank 1's connections.
+/// Connects all pairs of three ranks, and sums over them; returns rank 1's connections.
 comm::Connections connections_of(const std::vector<std::shared_ptr<comm::Comm>>& world) {
   comm::Connections found;
   const auto errors = run_world(

@@ -1,4 +1,5 @@
-// TCP worlds: worlds of ranks that have met over TCP on this machine. They connect by sockets, or share memory.
+// TCP worlds: worlds of ranks on this machine with a rendezvous over TCP. Ranks are connected by sockets, or
+// share memory.
 #pragma once
 
 #include "engine/comm/tcp/address.h"

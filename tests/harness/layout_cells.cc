@@ -41,7 +41,7 @@ std::string name_of(const Cell& c) {
                      c.problem.heads, c.layout.name());
 }
 
-/// Settings of precision fp8. Tensor-parallel ranks have parts of blocks, so they need the first.
+/// Settings of precision fp8. Tensor-parallel ranks would have parts of blocks, so they need the first.
 constexpr const char* kFp8[] = {R"({"history": 2})", R"({"recipe": "blocks"})", R"({"recipe": "current"})"};
 
 /// Each block has tensors of several optimizers, rates and decays.

@@ -135,7 +135,7 @@ OpCase round_case(int64_t rows, int64_t n, DType type, DType x_type, int32_t mar
   return c;
 }
 
-/// Rows of groups, or of all; the numbers that share a power of two are found one by one.
+/// A case of rounding in tiles, with one or several groups of rows. The reference finds each number's tile.
 struct TileCase {
   int64_t rows, n;
   kernels::Fp8Tile tile;

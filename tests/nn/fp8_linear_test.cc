@@ -175,7 +175,7 @@ Results run(Qkv* qkv, const kernels::KernelTable& kernels, Fp8Operands fp8) {
   return r;
 }
 
-/// Rounds an operand x[., n] of a part, for a product that sums over it in this way.
+/// Rounds an operand x[., n] of a part, for a product that sums over the given dimension.
 using Rounding = std::function<Values(const Qkv::Part&, Fp8Role, Fp8Sum, const Values& x, int64_t n)>;
 
 void expect_products(Qkv* qkv, const Results& got, const Rounding& round) {

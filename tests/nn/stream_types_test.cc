@@ -65,7 +65,7 @@ TEST_P(StreamTypes, RoundedGradientsReplaceThePassThatRounds) {
   }
 }
 
-/// Arrays that are recomputed are overwritten, x' too if it is recomputed.
+/// The test overwrites arrays that are recomputed, including x' if it is one of them.
 TEST_P(StreamTypes, DeferredSumsChangeNoBit) {
   const kernels::KernelTable& kernels = stream_in_parts<false, false, true>();
   const nn::BackwardForm forms[] = {{}, {.halves = true}, {.remakes = nn::RecomputeSet::all()}};
@@ -74,7 +74,7 @@ TEST_P(StreamTypes, DeferredSumsChangeNoBit) {
       EXPECT_EQ(run(GetParam(), kernels, type, form), run(GetParam(), stream_parts::base(), type, form));
 }
 
-/// A sum that the next norm computes writes x, and reads x' and the branch. The norm does not read x again.
+/// A norm that computes a sum reads x' and the branch, and writes x. It does not read x again.
 TEST_P(StreamTypes, DeferredSumsSaveAPass) {
   const nn::ModelConfig model = resolve_variant(GetParam()).model;
   const VariantStep step(GetParam(), {}, stream_in_parts<false, false, true>(), DType::kF32);

@@ -192,8 +192,8 @@ class VariantStep {
     memory_of_[l]->remade.spoil(), memory_of_[l]->remade_kept.spoil();
   }
 
-  /// Returns the input of a block, or of the head: x, or the last sum of the block below, which left it. Its
-  /// addend x' is where the block stores it.
+  /// Returns the input of a block, or of the head: x, or the last sum that the block below left. Its
+  /// addend x' is where that block stored it.
   nn::StreamInput input(const nn::Context& c, size_t l, std::vector<std::vector<float>>* x) {
     float* const own = (*x)[l].data();
     if (branch_.empty() || l == 0) return own;

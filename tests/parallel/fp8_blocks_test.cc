@@ -29,7 +29,7 @@ Layout of_model(int64_t tp, int64_t cp) {
   return l;
 }
 
-/// Heads and features of which each of two tensor-parallel ranks has one block.
+/// A problem of whose heads and features each of two tensor-parallel ranks has one block.
 Problem problem_of_two_blocks(bool like_gpt2) {
   Problem p = problem_of(like_gpt2);
   p.width = 256, p.kv_heads = 4, p.head_dim = 64, p.mlp_width = 256, p.micro_batch = 2;
@@ -83,7 +83,7 @@ TEST(Fp8Blocks, StagesOfZeroKeepTheBitsOfTensorParallelRanks) {
   }
 }
 
-/// Returns the length of the difference of all gradients of the first step.
+/// Returns the norm of the difference between all gradients of the first step.
 double distance(const Problem& a, const Layout& of_a, const Problem& b, const Layout& of_b) {
   const StepRecord x = run_layout(a, of_a, 1).front(), y = run_layout(b, of_b, 1).front();
   double sum = 0;
@@ -93,8 +93,8 @@ double distance(const Problem& a, const Layout& of_a, const Problem& b, const La
   return std::sqrt(sum);
 }
 
-/// Ranks of tp have the blocks of one rank. Sums in another order change some roundings, far fewer than
-/// scales of the next power of two do.
+/// Tensor-parallel ranks have the same blocks as one rank. Sums in another order change some roundings, but
+/// far fewer than scales that differ by a factor of two do.
 TEST(Fp8Blocks, TensorParallelRanksHaveTheScalesOfOneRank) {
   for (const bool like_gpt2 : {true, false}) {
     Problem problem = problem_of_two_blocks(like_gpt2), other = problem;
@@ -116,8 +116,8 @@ TEST(Fp8Blocks, AnEvaluationBetweenTwoStepsChangesNoBit) {
   }
 }
 
-/// The model's micro-batch has two blocks of rows, and a weight has several blocks, so each has a scale of
-/// its own. One scale for each operand gives other bits.
+/// The model's micro-batch has two blocks of rows, and a weight has several blocks, so each block has a
+/// scale of its own. One scale for each operand gives other bits.
 TEST(Fp8Blocks, HasOtherBitsThanOneScaleForEachOperand) {
   Problem blocks = problem_of(true), current = blocks;
   current.fp8 = R"({"recipe": "current", "margin": 12})";

@@ -178,7 +178,7 @@ TEST(Fp8, ResumedRunsHaveTheBitsOfTheWholeRun) {
   for (const char* fp8 : {kShort, kSubnormal}) expect_resumes(fp8);
 }
 
-/// Scales of blocks follow from the numbers alone, so a checkpoint has no history.
+/// These scales follow from the operands alone, so a checkpoint has no history.
 TEST(Fp8, RecipesWithoutAHistoryResumeFromWeightsAlone) {
   for (const char* fp8 : {kCurrent, kBlocks}) {
     const ScratchFolder folder;

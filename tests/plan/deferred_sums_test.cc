@@ -1,4 +1,4 @@
-// Tests the schedule of a backend whose blocks leave their last residual sum to its reader.
+// Tests the plans for a backend whose blocks leave their last residual sum to the instruction that reads it.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -13,7 +13,7 @@ using testing::finished;
 using testing::small_sizes;
 using testing::text_of;
 
-/// The costs of each form differ, so that the flops of an instruction tell its form.
+/// The costs of the forms differ, so that the FLOPs of an instruction identify its form.
 Sizes deferring_sizes(int64_t layers, bool saves_middle = true, int32_t frozen = 0) {
   Sizes sizes = small_sizes(layers, false, frozen);
   sizes.branch = sizes.residual / 2;
@@ -59,7 +59,7 @@ TEST(DeferredSums, AreInPlaceIfTheirAddendIsRecomputed) {
             "LOSS 3 0: x3.0 branch1.0 batch.0 scalars weights.3 -> x3.0 losses.0 dx.0 gradients.3\n");
 }
 
-/// A stage sends the residual stream, and a chunk passes it to a chunk of the same rank.
+/// The last block of a chunk computes its own sum, because the next stage or chunk needs the residual stream.
 TEST(DeferredSums, EndWithTheChunk) {
   Sizes sizes = deferring_sizes(3);
   Stage stage{{{0, 3, Neighbour::kNone, Neighbour::kNext}},
@@ -83,7 +83,7 @@ TEST(DeferredSums, EndWithTheChunk) {
             "LOSS 3 0: saved2.0 branch2.0 batch.0 scalars weights.3 -> x3.0 losses.0 dx1.0 gradients.3\n");
 }
 
-/// The memory of blocks without a backward is scratch of one instruction.
+/// The memory of a block without a backward is scratch that lives for one instruction only.
 TEST(DeferredSums, BeginWithTheLowestBlockThatHasABackward) {
   EXPECT_EQ(forward_of(finished(train_plan(deferring_sizes(3, true, 2), 1, Accumulation::kInPlace))),
             "FORWARD 0 0: batch.0 weights.0 -> x1.0\n"

@@ -69,7 +69,7 @@ TEST(ProcessRanks, CountWhatTheirSocketsCarriedBesideThePayload) {
   }
 }
 
-/// Shared memory and sockets give the same bits. The engine's info tells how a rank is connected.
+/// Shared memory and sockets give the same bits. The engine's info shows how a rank is connected.
 TEST(ProcessRanks, ShareMemoryOrAreConnectedBySocketsWithTheSameBits) {
   const auto trained = [&](bool shares_memory) {
     nlohmann::json ranks;

@@ -166,8 +166,8 @@ TEST(LayoutSearch, BoundsAreBounds) {
     EXPECT_GT(compare_bounds(random_training(seed), "training " + std::to_string(seed)), 0.1) << seed;
 }
 
-/// A layout whose blocks are not measured is tried after all others, so every layout of few ranks is measured,
-/// also if data-parallel ranks divide the experts.
+/// A layout whose blocks are not measured is tried after all others, so every layout of few ranks must be
+/// measured, even if data-parallel ranks divide the experts.
 TEST(LayoutSearch, BlocksOfAllLayoutsOfFewRanksAreMeasured) {
   int64_t divided = 0;
   for (uint32_t seed = 0; seed < 10; ++seed) {

@@ -111,8 +111,8 @@ class Comm(Handle):
         timeout_seconds: time for all ranks to arrive (0: 60). silence_seconds: a process without a heartbeat for this
         long counts as lost (0: 10). job: must be equal on all ranks. secret_file, or secret (32 to 4,096 bytes, or a
         callable that returns them): only processes with the same secret can join. trust_network: allow an address
-        beyond the loopback without a secret. shared_memory: exchange data with processes of the same machine through
-        memory that both map; False: over TCP, as with other machines.
+        beyond the loopback without a secret. shared_memory: exchange data with processes on the same machine
+        through shared memory; False: over TCP, as with other machines.
 
         Raises Timeout with the missing ranks, Permission for a different secret, Unavailable, and others.
         """

@@ -8,8 +8,8 @@
 
 namespace hawser::comm {
 
-/// Returns a text that is the same for processes that can reach each other by a local socket: those of one
-/// boot of one machine, in one network namespace. "" if the system does not tell.
+/// Returns an identifier of this host. It is equal for processes that can reach each other by a local socket:
+/// those on one machine since its last boot, in one network namespace. Returns "" if it cannot be determined.
 std::string this_host();
 
 /// Listens under a random name, which is written to *name. Returns a closed socket if the system refuses.

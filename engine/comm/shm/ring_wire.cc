@@ -21,7 +21,7 @@ RingWire::RingWire(Socket socket, SharedMemory memory, int32_t world_size, bool 
 /// Returns the bytes moved, after waking the other side if it sleeps.
 int64_t RingWire::moved(const SharedRing::Moved& moved, bool lost, std::string* why) {
   if (moved.bytes < 0) {
-    *why = "its counts in shared memory make no sense";
+    *why = "its byte counts in shared memory are invalid";
     return -1;
   }
   if (moved.bytes == 0 && lost) {
@@ -29,7 +29,7 @@ int64_t RingWire::moved(const SharedRing::Moved& moved, bool lost, std::string* 
     return -1;
   }
   if (moved.wakes) {
-    // A full socket (EAGAIN) holds bytes that wake the other side already.
+    // A full socket (EAGAIN) already holds bytes that will wake the other side.
     const char byte = 0;
     [[maybe_unused]] const ssize_t sent = ::send(socket_.fd(), &byte, 1, MSG_NOSIGNAL);
   }
@@ -45,13 +45,13 @@ int64_t RingWire::put(std::span<const iovec> parts, std::string* why) {
   return count;
 }
 
-/// What arrived before the other side ended is still read.
+/// Bytes that arrived before the other side ended can still be read.
 int64_t RingWire::take(void* to, int64_t bytes, std::string* why) {
   return moved(in_.take(to, bytes), closed_, why);
 }
 
-/// It does not spin first: on two cores, two and four ranks gained nothing by it, and beside any other busy
-/// thread it took many times as long.
+/// A side does not spin before it sleeps: on two cores, spinning gained nothing with two or four ranks, and
+/// took many times as long while any other thread was busy.
 pollfd RingWire::awaited(bool to_put, bool to_take) {
   const bool sleeps = !closed_ && (!to_take || in_.reader_sleeps()) &&
                       (!to_put || out_.writer_sleeps(std::max<int64_t>(1, left_to_put_)));

@@ -1,6 +1,6 @@
 // RingWire: a connection between two processes of one host through shared memory, with a ring in each
-// direction. The Unix socket over which they have met stays open: a byte on it wakes the other side if it
-// sleeps, and its end shows that the other process is gone.
+// direction. The Unix socket through which they connected stays open: a byte sent on it wakes the other side
+// if it sleeps, and its closing shows that the other process has ended.
 #pragma once
 
 #include "engine/comm/shm/shared_memory.h"

@@ -16,11 +16,11 @@
 namespace hawser::comm {
 namespace {
 
-/// Sent with the descriptor.
+/// The byte that is sent: with the descriptor, or without one if there is no memory.
 constexpr char kPassed = 'm', kNone = '-';
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-/// Room for one descriptor beside a message.
+/// Buffer for one descriptor that accompanies a message.
 union Beside {
   char bytes[CMSG_SPACE(sizeof(int))];
   cmsghdr aligned;
@@ -51,7 +51,7 @@ bool SharedMemory::map(int fd, int64_t bytes) {
 }
 
 SharedMemory SharedMemory::make(int64_t bytes, std::string* why) {
-  const FileSizeSignalBlocked no_signal;  // the limit on files applies to memory too
+  const FileSizeSignalBlocked no_signal;  // the limit on file sizes applies to memory too
   SharedMemory memory;
   memory.file_ = Socket(memfd_create("hawser", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const int fd = memory.file_.fd();
@@ -106,8 +106,8 @@ bool SharedMemory::receive(const Socket& socket, int64_t bytes, double deadline,
   struct stat status {};
   if (!file.open() || fstat(fd, &status) != 0 || status.st_size != bytes ||
       (fcntl(fd, F_GET_SEALS) & kSeals) != kSeals) {
-    fail(Code::kUnavailable,
-         "the other side of a connection shares memory that is not {} bytes of fixed size", bytes);
+    fail(Code::kUnavailable, "the memory that another rank shares does not have the fixed size of {} bytes",
+         bytes);
   }
   if (!out->map(fd, bytes)) {
     fail(Code::kUnavailable, "{} bytes of memory shared with another rank cannot be mapped: {}", bytes,

@@ -1,5 +1,5 @@
-// SharedMemory: memory that two processes of one host have mapped. It has no name: nothing remains if both
-// processes die. One process makes it and sends its descriptor over a Unix socket to the other.
+// SharedMemory: memory that two processes of one host have mapped. It has no name, so nothing remains
+// if both processes die. One process makes it and sends its descriptor over a Unix socket to the other.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@ class SharedMemory {
   SharedMemory& operator=(SharedMemory&& other) noexcept;
   ~SharedMemory();
 
-  /// Makes `bytes` bytes of zeros, all of them present. Nobody can change their number later, so no access
-  /// can fail because the other process cut them off. Returns a closed object if the system refuses; `why`
-  /// then has the reason.
+  /// Allocates `bytes` bytes of zeros, all of them resident. Nobody can change the size later, so no access
+  /// can fail because the other process truncated the memory. Returns a closed object if the system refuses;
+  /// `why` then has the reason.
   static SharedMemory make(int64_t bytes, std::string* why);
 
   bool open() const { return data_ != nullptr; }
   void* data() const { return data_; }
 
-  /// Sends the memory to the other side of a Unix socket, which has read all that was written so far. A closed
-  /// object tells it that there is none. Returns false if the connection broke.
+  /// Sends the memory to the other side of a Unix socket, which must have read everything written before. A
+  /// closed object sends the message that there is no memory. Returns false if the connection broke.
   bool pass(const Socket& socket);
   /// Receives what pass has sent, until `deadline` or until `interrupt` becomes readable. Returns false if it
   /// did not arrive. Throws kUnavailable if the memory is not `bytes` bytes of fixed size, or cannot be
@@ -35,7 +35,7 @@ class SharedMemory {
  private:
   bool map(int fd, int64_t bytes);
 
-  Socket file_;  ///< until it is passed
+  Socket file_;  ///< open until it is passed
   void* data_ = nullptr;
   int64_t bytes_ = 0;
 };

@@ -80,7 +80,8 @@ SharedRing::Moved SharedRing::take(void* to, int64_t bytes) {
   return {count, enough && state_->writer_waits.exchange(0, std::memory_order_seq_cst) != 0};
 }
 
-/// Half of the ring is enough to begin with, so that the two sides do not wake each other for every portion.
+/// The writer sleeps until half of the ring is free, or less if fewer bytes are left, so that the two sides
+/// do not wake each other for every portion.
 bool SharedRing::writer_sleeps(int64_t bytes) {
   const int64_t wanted = std::min(bytes, capacity_ / 2);
   state_->writer_waits.store(static_cast<uint32_t>(wanted), std::memory_order_seq_cst);

@@ -1,6 +1,6 @@
 // SharedRing: a stream of bytes from one process to another of the same host, through memory that both have
-// mapped. One process writes it, the other reads it. It never waits. A side that is about to sleep says so in
-// the ring, and the other side learns from put and take that it must wake it.
+// mapped. One process writes the ring, the other reads it. No call waits. A side that is about to sleep sets
+// a flag in the ring; put or take then reports to the other side that it must wake this one.
 //
 // Counts of bytes grow without end; a byte's place in the ring is its count modulo the capacity. Each side
 // checks the other side's count, because the other process could have overwritten it.
@@ -14,8 +14,8 @@
 
 namespace hawser::comm {
 
-/// The beginning of a ring in shared memory; its bytes follow. What one side writes often has a cache line of
-/// its own. All zero at first.
+/// The beginning of a ring in shared memory; its bytes follow. Each field has its own cache line, because
+/// one side writes it often. All fields are zero at first.
 struct RingState {
   alignas(64) std::atomic<uint64_t> written;       ///< bytes put so far
   alignas(64) std::atomic<uint64_t> read;          ///< bytes taken so far
@@ -24,8 +24,8 @@ struct RingState {
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
 
-/// Returns the capacity of the rings of a rank in a world of so many ranks: a power of two. The rings that it
-/// writes in a lane have 8 MiB or less, if at most 128 other ranks are on its host.
+/// Returns the capacity of each ring of a rank in a world of this size: a power of two. All rings that
+/// the rank writes in a lane have at most 8 MiB together, if at most 128 other ranks are on its host.
 int64_t ring_capacity(int32_t world_size);
 /// Returns the bytes of all rings that a rank writes in a lane, if at most 128 other ranks are on its host.
 int64_t rings_bytes(int32_t world_size);
@@ -36,7 +36,7 @@ class SharedRing {
   SharedRing(void* memory, int64_t capacity);
   static constexpr int64_t bytes_of(int64_t capacity) { return int64_t{sizeof(RingState)} + capacity; }
 
-  /// What a call has moved, and whether the other side now must be woken.
+  /// The bytes that a call moved, and whether the caller must now wake the other side.
   struct Moved {
     int64_t bytes = 0;  ///< -1: the other side's count makes no sense
     bool wakes = false;

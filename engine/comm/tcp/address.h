@@ -26,7 +26,7 @@ struct AddressOptions {
   std::string job;                       ///< must be equal on all ranks: a job's name, a hash of its config
   std::shared_ptr<const Secret> secret;  ///< nullptr: none
   bool trust_network = false;            ///< allow addresses other than the loopback without a secret
-  bool shares_memory = true;  ///< with ranks of the same host; otherwise these connect over TCP as well
+  bool shares_memory = true;  ///< share memory with ranks of the same host; false: connect to them over TCP
 };
 
 /// Creates a Comm of one local rank, after all ranks have arrived. Throws on every rank

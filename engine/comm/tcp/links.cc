@@ -17,7 +17,7 @@ bool readable(int fd) {
   return poll(&entry, 1, 0) > 0;
 }
 
-/// What a rank publishes (Links::address), in parts.
+/// The parts of the text that a rank publishes (Links::address).
 struct Published {
   explicit Published(const std::string& text) { std::istringstream(text) >> address >> host >> local_name; }
   std::string address, host, local_name;
@@ -70,7 +70,7 @@ std::unique_ptr<Wire> Links::connect_to(int32_t rank, const std::string& address
   }
 }
 
-/// Returns null if the two ranks cannot meet at the local socket.
+/// Returns null if the two ranks cannot connect through the local socket.
 std::unique_ptr<Wire> Links::connect_locally(int32_t rank, const std::string& name, double deadline,
                                              int interrupt) {
   std::string why = "it did not send the memory";
@@ -88,7 +88,7 @@ std::unique_ptr<Wire> Links::connect_locally(int32_t rank, const std::string& na
   return std::make_unique<RingWire>(std::move(socket), std::move(memory), self_.world_size, false);
 }
 
-/// Returns null if the other side is gone.
+/// Returns null if the connection broke.
 std::unique_ptr<Wire> Links::accept_locally(Socket socket) {
   std::string why;
   const int64_t bytes = shared_bytes(self_.world_size);

@@ -1,7 +1,7 @@
 // Links: connects ranks after the rendezvous, with one connection for each pair, opened by the higher rank
-// and authenticated in a handshake. Each rank listens only during this time, at its own address, and for
-// ranks of its host at a local socket. Ranks of one host share memory once they have met there (shm/); if the
-// system refuses the memory, the local socket carries their bytes.
+// and authenticated in a handshake. Each rank listens only during this time, at its own address, and
+// at a local socket for ranks of its host. Ranks that have connected through a local socket share memory
+// (shm/); if the system refuses the memory, the local socket carries their bytes.
 #pragma once
 
 #include <memory>
@@ -17,8 +17,8 @@ class Links {
  public:
   /// Listens on `host` at a free port, and if `shares_memory` at a local socket.
   Links(const Membership& self, const std::string& host, bool shares_memory);
-  /// Returns where other ranks reach this rank: "host:port", and after a space each the host's identity and
-  /// the name of the local socket, if there is one.
+  /// Returns where other ranks reach this rank: "host:port". If there is a local socket, the host's identity
+  /// and the name of the socket follow, each after a space.
   const std::string& address() const { return address_; }
   /// Connects to `ranks` (ascending, without this one); addresses[i] belongs to ranks[i]. Returns connections
   /// in the order of `ranks`. Throws kTimeout with a rank that did not arrive in time, kUnavailable once

@@ -1,4 +1,4 @@
-// Mesh: implements the functions of a HostTransport with the connections of one lane of a rank. They do not
+// Mesh: implements the functions of a HostTransport with the connections of one lane of a rank. They never
 // block: every wait is a poll with a deadline that an abort interrupts.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Wire: one rank's end of a connection to another rank: a stream of bytes in each direction. The stream goes
-// through a socket, or between processes of one host through shared memory (shm/ring_wire.h). Nothing here
+// through a socket, or between processes of one host through shared memory (shm/ring_wire.h). No function
 // waits.
 #pragma once
 
@@ -18,13 +18,14 @@ class Wire {
  public:
   virtual ~Wire() = default;
 
-  /// Moves the first bytes of `parts`, one after the other, or to `to`: as many as it can without waiting.
-  /// Returns their number, or -1 if the connection broke; `why` then has the reason.
+  /// put sends the first bytes of `parts`, in order; take receives up to `bytes` bytes into `to`. Both move
+  /// as many as they can without waiting. They return the number of bytes moved, or -1 if the connection
+  /// broke; `why` then has the reason.
   virtual int64_t put(std::span<const iovec> parts, std::string* why) = 0;
   virtual int64_t take(void* to, int64_t bytes, std::string* why) = 0;
 
-  /// Returns what to poll for until put (if `to_put`) or take (if `to_take`) can move bytes. No events: one
-  /// of them can do so now.
+  /// Returns what to poll for until put (if `to_put`) or take (if `to_take`) can move bytes. If its
+  /// events are 0, one of them can do so now.
   virtual pollfd awaited(bool to_put, bool to_take) = 0;
   /// Call it after each poll, whatever it returned.
   virtual void woke() {}

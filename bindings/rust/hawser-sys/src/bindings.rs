@@ -410,10 +410,10 @@ extern "C" {
     #[doc = " \"parameters\",\"flops_per_token\",\"ranks\",\"strategy\",\"transport_bytes\",\"fits\",\"hugging_face\",...}. work is a"]
     #[doc = " list of {\"kernel\",\"type\",\"m\",\"n\",\"k\",\"calls\",\"flops\",\"bytes\"}, the sums over one step of the first rank of"]
     #[doc = " the first stage by kernel and shape, as hws_engine_profile counts them in a real step; where ranks divide"]
-    #[doc = " experts, it counts as many rows as there is room for. transport_bytes is the size of the buffers between"]
-    #[doc = " processes and of a rank's half of the memory that it shares with them; fits states whether one rank and all ranks fit this machine now; hugging_face is the"]
-    #[doc = " name that Transformers has for the model, or \"none (...)\" and the reason. Memory and bytes sent are those"]
-    #[doc = " of one rank, FLOPs those of the complete model."]
+    #[doc = " experts, it counts as many rows as there is room for. transport_bytes is the size of a rank's buffers for"]
+    #[doc = " other processes, with its half of the memory that it shares with them; fits states whether one rank and"]
+    #[doc = " all ranks fit this machine now; hugging_face is the name that Transformers has for the model, or \"none"]
+    #[doc = " (...)\" and the reason. Memory and bytes sent are those of one rank, FLOPs those of the complete model."]
     pub fn hws_plan_report(plan: *const hws_plan, format: i32, out: *mut *mut hws_buffer) -> hws_status;
 }
 extern "C" {
@@ -475,8 +475,8 @@ pub struct hws_comm_address {
     pub secret_destroy: ::core::option::Option<unsafe extern "C" fn(user: *mut ::core::ffi::c_void)>,
     #[doc = "< 1: allow an address beyond the loopback without a secret. 0: refuse it"]
     pub trust_network: i32,
-    #[doc = "< 0: processes of one machine exchange data through memory that both map, and"]
-    #[doc = "all others over TCP. 1: these connect over TCP too"]
+    #[doc = "< 0: processes on one machine exchange data through shared memory, all others"]
+    #[doc = "over TCP. 1: all processes exchange data over TCP"]
     pub without_shared_memory: i32,
 }
 extern "C" {
@@ -484,10 +484,11 @@ extern "C" {
     #[doc = " returns when all ranks have connected. `address` and the memory that it points to are needed only during"]
     #[doc = " the call."]
     #[doc = ""]
-    #[doc = " Shared memory. Two processes of one machine and one network namespace prove that they belong to the job over"]
-    #[doc = " a Unix socket, and then exchange data through memory without a name (memfd_create(2)), of which nothing"]
-    #[doc = " remains after them. If the system refuses it, the Unix socket carries the data. hws_engine_info counts both"]
-    #[doc = " kinds in \"connections\" and gives the reason in \"shared_memory_without\". Results are the same bits."]
+    #[doc = " Shared memory. Two processes on one machine and in one network namespace connect through a Unix socket and"]
+    #[doc = " prove over it that they belong to the job. They then exchange data through memory without a name"]
+    #[doc = " (memfd_create(2)), which disappears with the processes. If the system refuses the memory, the Unix socket"]
+    #[doc = " carries the data. hws_engine_info counts both kinds in \"connections\" and gives the reason in"]
+    #[doc = " \"shared_memory_without\". Results are bit-identical."]
     #[doc = ""]
     #[doc = " Who may join. With a secret, every connection starts with a mutual proof that both sides know it"]
     #[doc = " (HMAC-SHA256 over fresh nonces, rank, world, job and version), before anything else is read. Strangers,"]

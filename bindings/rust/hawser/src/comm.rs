@@ -52,8 +52,7 @@ pub struct Address {
     pub secret: Option<Secret>,
     /// Allows an address beyond the loopback without a secret.
     pub trust_network: bool,
-    /// Connects to processes of the same machine over TCP too. Otherwise data passes through memory that both
-    /// map.
+    /// Uses TCP instead of shared memory for processes on the same machine.
     pub without_shared_memory: bool,
 }
 

@@ -90,9 +90,7 @@ public final class CommAddress {
     return this;
   }
 
-  /**
-   * Connects to processes of the same machine over TCP too. Default: data passes through memory that both map.
-   */
+  /** Uses TCP instead of shared memory for processes on the same machine. Default: shared memory. */
   public CommAddress withoutSharedMemory() {
     this.withoutSharedMemory = true;
     return this;
