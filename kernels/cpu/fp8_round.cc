@@ -1,5 +1,6 @@
-// Finds the largest magnitude of a tensor, and rounds a tensor to fp8 numbers, as a whole or in tiles. Numbers
-// pass through a buffer of f32, as those of records do, so that one loop serves both formats and all types.
+// Finds the largest magnitude of a tensor, and rounds a tensor to fp8 numbers, as a whole or in tiles.
+// Numbers pass through a buffer of f32, as those of records do, so that one loop serves both formats and all
+// types.
 #include "kernels/include/fp8_round.h"
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"

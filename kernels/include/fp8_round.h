@@ -52,8 +52,8 @@ struct Fp8Round {
   int32_t margin = 0;              ///< 0 or more
   const int32_t* end = nullptr;    ///< as in Fp8Maximum; the other rows of y keep their values
   Fp8Tile tile = Fp8Tile::kTensor;
-  /// A tile with several rows begins with the first row of a group, or after the tile above it. Group i has the
-  /// rows from offsets[i] to offsets[i + 1], which are read when the kernel runs; `end` must then be
+  /// A tile with several rows begins with the first row of a group, or after the tile above it. Group i has
+  /// the rows from offsets[i] to offsets[i + 1], which are read when the kernel runs; `end` must then be
   /// &offsets[groups]. If `offsets` is null, each group has rows / groups rows.
   const int32_t* offsets = nullptr;
   int64_t groups = 1;
