@@ -1125,10 +1125,10 @@ HWS_API hws_status hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn cal
  * operation: "calls"; "bytes", the payload that the plan counts; "wire_bytes", the bytes sent to other
  * processes or to the host program's transport, with headers and padding (0 between threads).
  * "validation_losses" has the last loss of each of several data.validation_sources, {name: nats}, and
- * "ended_early" is true if the last run of train ended by train.patience. "preferences", for an objective over
- * pairs: the means over the pairs of the last step of "chosen_reward", "rejected_reward" and "margin", and
- * "accuracy", the share of pairs whose chosen answer has the higher reward, where equal rewards count as half
- * a pair; "validation_preferences": those of the last validation.
+ * "ended_early" is true if the last run of train ended by train.patience. "preferences", for an objective
+ * over pairs: the means over the pairs of the last step of "chosen_reward", "rejected_reward" and "margin",
+ * and "accuracy", the share of pairs whose chosen answer has the higher reward, where equal rewards count as
+ * half a pair; "validation_preferences": those of the last validation.
  * "experts", for a model with experts: for each layer the load of the busiest and the idlest over their
  * mean, the number of idle ones, the mean number of rounds in which a micro-batch's rows were sent to them,
  * the share of choices dropped, and both losses of its router. "event_failures" counts records of
