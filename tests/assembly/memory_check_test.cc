@@ -75,11 +75,12 @@ TEST_F(MemoryCheck, TheArenaAndTheCopyOfTheStateFitToTheByte) {
 
 TEST_F(MemoryCheck, WhatProcessesExchangeBytesThroughCounts) {
   Planned p(config(R"(, "mesh": {"dp_shard": 4})"));
-  const int64_t arena = p.plans().arena_bytes;
+  constexpr int64_t kSums = 8 << 20, kRing = (512 << 10) + 256;  // the ring and its counts
+  const int64_t needed = p.plans().arena_bytes + kSums + 3 * kRing;
   p.target.transport_bytes = comm::process_transport_bytes(4);
-  EXPECT_EQ(p.target.transport_bytes, 8 << 20);
-  EXPECT_EQ(p.refused_in(arena + (8 << 20), arena + (8 << 20)), "");
-  const std::string words = p.refused_in(arena + (8 << 20) - 1, arena + (8 << 20) - 1);
+  EXPECT_EQ(p.target.transport_bytes, kSums + 3 * kRing);
+  EXPECT_EQ(p.refused_in(needed, needed), "");
+  const std::string words = p.refused_in(needed - 1, needed - 1);
   EXPECT_NE(words.find("0.01 GiB for transfers to other processes"), std::string::npos) << words;
   EXPECT_EQ(words.find("async"), std::string::npos) << words;
 }
