@@ -135,23 +135,27 @@ struct Tile {
   int count;
 };
 
-template <class T, class S>
+/// Loads up to 128 numbers of any type. Not a template: a tile's two passes would be compiled for each type.
+HWS_NOINLINE void load_of_type(float* to, const void* x, DType type, int64_t at, int n) {
+  with_element(type, [&](auto element) { load_block(to, static_cast<const decltype(element)*>(x) + at, n); });
+}
+
+template <class S>
 void round_by(const S& scales, const Fp8Round& a, const Tile& t) {
   const Rounding rounding(fp8_format(a.type));
   for (int64_t row = t.row; row < t.end; ++row) {
     float numbers[kBlock];
-    load_block(numbers, static_cast<const T*>(a.x) + row * a.x_stride + t.column, t.count);
+    load_of_type(numbers, a.x, a.x_type, row * a.x_stride + t.column, t.count);
     rounding.block(numbers, numbers, scales);
     store_block(a.y + row * a.y_stride + t.column, numbers, t.count);
   }
 }
 
-template <class T>
 void round_tile(const Fp8Round& a, const Tile& t) {
   float most[kBlock] = {};  // of each column
   for (int64_t row = t.row; row < t.end; ++row) {
     float numbers[kBlock];
-    load_block(numbers, static_cast<const T*>(a.x) + row * a.x_stride + t.column, t.count);
+    load_of_type(numbers, a.x, a.x_type, row * a.x_stride + t.column, t.count);
     for (int i = 0; i < kBlock; i += kLanes)
       vstore(most + i, most_finite(vload(most + i), vload(numbers + i)));
   }
@@ -159,11 +163,11 @@ void round_tile(const Fp8Round& a, const Tile& t) {
   if (a.tile == Fp8Tile::k128x1) {
     ColumnScales scales;
     for (int i = 0; i < kBlock; ++i) scales.set(i, Scale(f, float_bits(most[i]), a.margin));
-    return round_by<T>(scales, a, t);
+    return round_by(scales, a, t);
   }
   vf all = vzero();
   for (int i = 0; i < kBlock; i += kLanes) all = vmax_bits(all, vload(most + i));
-  round_by<T>(SameScale(Scale(f, static_cast<uint32_t>(vhmax_bits(all)), a.margin)), a, t);
+  round_by(SameScale(Scale(f, static_cast<uint32_t>(vhmax_bits(all)), a.margin)), a, t);
 }
 
 /// The tiles of a tensor in order: all columns of a row, then the next rows.
@@ -206,9 +210,7 @@ void round_tiles(const Fp8Round& args, Stream& stream) {
   const Tiles tiles(args);
   parallel_ranges(stream, tiles.count(), kGrain / (tiles.most_rows * kBlock),
                   [&](int64_t begin, int64_t end) {
-                    with_element(args.x_type, [&](auto element) {
-                      for (int64_t i = begin; i < end; ++i) round_tile<decltype(element)>(args, tiles.at(i));
-                    });
+                    for (int64_t i = begin; i < end; ++i) round_tile(args, tiles.at(i));
                   });
 }
 
