@@ -143,7 +143,7 @@ TEST(Connections, OfAllGroupsAndLanesAreCountedBeforeTheFirstIsMade) {
   rlimit limit{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
   const int64_t open = open_descriptors() - 1;  // excludes the descriptor of the folder itself
-  const int64_t needed = open + 2 * 3 + 2 + 32;
+  const int64_t needed = open + 2 * 3 + 4 + 32;
   const auto error_at = [&](int64_t most) {
     rlimit low = limit;
     low.rlim_cur = static_cast<rlim_t>(most);

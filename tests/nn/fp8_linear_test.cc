@@ -78,11 +78,11 @@ void expect_near(const std::vector<float>& got, const Values& want, int64_t n, c
   }
 }
 
-/// Makes each of four rows in turn 2^13 times as small as the one before it, so that a scale which rows share
-/// leaves nothing of the smallest.
+/// Makes the numbers of each of four rows in turn 2^13 times as small as those of the next row, so that a
+/// scale which rows share leaves nothing of the smallest. The last rows of blocks are the largest.
 void spread_rows(Values* x, int64_t n) {
   for (size_t i = 0; i < x->size(); ++i)
-    (*x)[i] = std::ldexp((*x)[i], -13 * static_cast<int>(static_cast<int64_t>(i) / n % 4));
+    (*x)[i] = std::ldexp((*x)[i], -13 * static_cast<int>(3 - static_cast<int64_t>(i) / n % 4));
 }
 
 /// The linear q, k, v of a model with grouped keys, its memory, and its operands.
