@@ -31,8 +31,8 @@
 namespace {
 
 using hawser::cli::add_sets, hawser::cli::ConfigOptions;
-using hawser::cli::whole_number;
 using hawser::cli::option_hint, hawser::cli::output;
+using hawser::cli::whole_number;
 
 /// A prompt may be any bytes or empty. --set checks its own argument.
 const hawser::cli::WordsThatMayBe kWordsThatMayBe = {{"--prompt", "--set"}, {"--prompt"}};
