@@ -31,7 +31,8 @@ SharedRing::SharedRing(void* memory, int64_t capacity)
       capacity_(capacity) {}
 
 int64_t SharedRing::free() const {
-  return capacity_ - static_cast<int64_t>(written_ - state_->read.load(std::memory_order_seq_cst));
+  const uint64_t taken = written_ - state_->read.load(std::memory_order_seq_cst);
+  return static_cast<int64_t>(static_cast<uint64_t>(capacity_) - taken);
 }
 
 int64_t SharedRing::waiting() const {
