@@ -49,6 +49,8 @@ constexpr Check cuts_current(const char* message) {
           [](const Effective&) { return std::string(kAxis); }};
 }
 
+bool scales_blocks(const Effective& c) { return is_fp8(c) && c.is("/fp8/recipe", "blocks"); }
+
 /// True if tensor-parallel ranks divide `elements` evenly, but not into whole blocks.
 bool cuts_blocks(int64_t elements, int64_t tp) {
   return elements % tp == 0 && elements / tp % kFp8Block != 0;
@@ -103,7 +105,7 @@ constexpr Check cuts_blocks_of(const char* message) {
           {"/precision", "/fp8/recipe", kTp, "/model/heads", "/model/head_dim", kField},
           [](const Effective& c) {
             const int64_t tp = c.integer(kTp);
-            return is_fp8(c) && c.is("/fp8/recipe", "blocks") && tp > 1 && cuts(c, tp);
+            return scales_blocks(c) && tp > 1 && cuts(c, tp);
           },
           message,
           "use {}, or set /fp8/recipe to \"delayed\"",
@@ -156,9 +158,7 @@ constexpr Check kPrecisionChecks[] = {
      "use \"delayed\", or set /recompute/rows to 0"},
     {"/fp8/recipe",
      {"/precision", "/fp8/recipe", "/recompute/rows"},
-     [](const Effective& c) {
-       return is_fp8(c) && c.is("/fp8/recipe", "blocks") && c.integer("/recompute/rows") > 0;
-     },
+     [](const Effective& c) { return scales_blocks(c) && c.integer("/recompute/rows") > 0; },
      "recipe \"blocks\" needs blocks of 128 rows, and recompute.rows is {/recompute/rows}, so the MLP would "
      "compute tiles of rows that split blocks",
      "use \"delayed\", or set /recompute/rows to 0"},
@@ -172,8 +172,7 @@ constexpr Check kPrecisionChecks[] = {
     cuts_blocks_of<kValueDim, cuts_values>(
         "fp8.recipe \"blocks\" scales weights in blocks of 128 x 128 numbers, and {/mesh/tp} tensor-parallel "
         "ranks would divide {/model/heads} heads with latent values of {/model/latent/value_dim} elements "
-        "into "
-        "incomplete blocks"),
+        "into incomplete blocks"),
     cuts_blocks_of<kMlpWidth, cuts_features>(
         "fp8.recipe \"blocks\" scales weights in blocks of 128 x 128 numbers, and {/mesh/tp} tensor-parallel "
         "ranks would divide an mlp_width of {/model/mlp_width} into incomplete blocks"),

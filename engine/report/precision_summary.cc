@@ -27,8 +27,7 @@ std::string fp8_scales(const config::Fp8Config& fp8) {
     default:
       return "with a power of two for each block of an operand, from its largest magnitude: blocks of "
              "128 x 128 numbers of a weight, and of 128 numbers of an input or a gradient along the "
-             "dimension "
-             "that a product sums over";
+             "dimension that a product sums over";
   }
 }
 
