@@ -13,6 +13,7 @@
 #include "engine/comm/gate.h"
 #include "engine/comm/shm/local_socket.h"
 #include "engine/comm/shm/ring_wire.h"
+#include "engine/comm/tcp/mesh.h"
 #include "tests/comm/tcp_worlds.h"
 #include "tests/harness/spawn_ranks.h"
 
@@ -104,37 +105,19 @@ struct Wires {
     EXPECT_TRUE(made.open()) << why;
     EXPECT_TRUE(made.pass(sockets.lower));
     EXPECT_TRUE(SharedMemory::receive(sockets.higher, comm::shared_bytes(world), soon(), -1, &received));
-    lower = std::make_unique<RingWire>(std::move(sockets.lower), std::move(made), world, true);
-    higher = std::make_unique<RingWire>(std::move(sockets.higher), std::move(received), world, false);
+    lower->add(1, std::make_unique<RingWire>(std::move(sockets.lower), std::move(made), world, true));
+    higher->add(0, std::make_unique<RingWire>(std::move(sockets.higher), std::move(received), world, false));
   }
-  std::unique_ptr<RingWire> lower, higher;
+  std::unique_ptr<comm::Mesh> lower = std::make_unique<comm::Mesh>(2, -1),
+                              higher = std::make_unique<comm::Mesh>(2, -1);
 };
 
-/// Sends `out` and receives into `in` at the same time; returns the reason if the wire broke.
-std::string exchange(comm::Wire& wire, std::string& out, std::string& in) {
-  size_t sent = 0, received = 0;
-  std::string why;
-  while (sent < out.size() || received < in.size()) {
-    const size_t before = sent + received;
-    if (sent < out.size()) {
-      const int64_t count = wire.put(std::array{part(out, sent, out.size() - sent)}, &why);
-      if (count < 0) return why;
-      sent += static_cast<size_t>(count);
-    }
-    if (received < in.size()) {
-      const int64_t count =
-          wire.take(in.data() + received, std::ssize(in) - static_cast<int64_t>(received), &why);
-      if (count < 0) return why;
-      received += static_cast<size_t>(count);
-    }
-    if (sent + received > before) continue;
-    pollfd entry = wire.awaited(sent < out.size(), received < in.size());
-    if (entry.events == 0) continue;
-    const bool woken = poll(&entry, 1, 10'000) > 0;
-    wire.woke();
-    if (!woken) return "nobody woke it";
-  }
-  return "";
+/// Sends `out` and receives into `in` at the same time, through a mesh as ranks do; returns the reason if the
+/// wire broke.
+std::string exchange(comm::Mesh& mesh, int32_t peer, std::string& out, std::string& in) {
+  const int32_t status = mesh.exchange(peer, {.data = out.data(), .bytes = std::ssize(out)},
+                                       {.data = in.data(), .bytes = std::ssize(in)}, 10);
+  return status == static_cast<int32_t>(Code::kTimeout) ? "nobody woke it" : mesh.message;
 }
 
 TEST(RingWire, CarriesBothDirectionsAtOnceAndNobodySleepsForever) {
@@ -144,8 +127,8 @@ TEST(RingWire, CarriesBothDirectionsAtOnceAndNobodySleepsForever) {
     const auto size = [&] { return static_cast<size_t>(random() % (round % 3 == 0 ? 3'000'000 : 2'000)); };
     std::string up = random_text(size(), random), down = random_text(size(), random);
     std::string at_lower(down.size(), 0), at_higher(up.size(), 0), why;
-    std::thread other([&] { why = exchange(*wires.higher, down, at_higher); });
-    EXPECT_EQ(exchange(*wires.lower, up, at_lower), "");
+    std::thread other([&] { why = exchange(*wires.higher, 0, down, at_higher); });
+    EXPECT_EQ(exchange(*wires.lower, 1, up, at_lower), "");
     other.join();
     EXPECT_EQ(why, "");
     EXPECT_TRUE(at_lower == down && at_higher == up) << "round " << round;
@@ -155,12 +138,13 @@ TEST(RingWire, CarriesBothDirectionsAtOnceAndNobodySleepsForever) {
 TEST(RingWire, ReadsWhatWasWrittenBeforeTheOtherSideEnded) {
   Wires wires(2);
   std::string out = "the last words", in(out.size(), 0), none, more(1, 0);
-  EXPECT_EQ(exchange(*wires.lower, out, none), "");
+  EXPECT_EQ(exchange(*wires.lower, 1, out, none), "");
   wires.lower.reset();
-  EXPECT_EQ(exchange(*wires.higher, none, in), "");
+  EXPECT_EQ(exchange(*wires.higher, 0, none, in), "");
   EXPECT_EQ(in, out);
-  EXPECT_EQ(exchange(*wires.higher, none, more), comm::kOtherSideClosed);
-  EXPECT_EQ(exchange(*wires.higher, out, none), comm::kOtherSideClosed);
+  const std::string closed = std::string("the connection to rank 0 broke: ") + comm::kOtherSideClosed;
+  EXPECT_EQ(exchange(*wires.higher, 0, none, more), closed);
+  EXPECT_EQ(exchange(*wires.higher, 0, out, none), closed);
 }
 
 TEST(SharedMemory, HasAFixedSize) {
