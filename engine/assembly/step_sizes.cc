@@ -34,7 +34,8 @@ plan::Sizes step_sizes(const nn::Model& model, const config::ResolvedConfig& con
   const parallel::StepForm& form = strategies.form();
   const int64_t batch = config.batch.micro_batch, columns = config.batch.sequence;
   const int64_t seq = form.columns.count(columns);
-  const nn::WeightTypes types{compute_type(config), state_type(config), fp8_operands(config)};
+  const nn::WeightTypes types{compute_type(config), state_type(config), fp8_operands(config),
+                              config.cuda.residual};
   const bool chunk_logits =
       !target.in_place || form.shares_rows;  // only one of the ranks gets the caller's memory
   nn::BackwardForm backward = form.backward;
@@ -46,9 +47,11 @@ plan::Sizes step_sizes(const nn::Model& model, const config::ResolvedConfig& con
                         exchanges.exchange(), exchanges.columns(), notes, backward, exchanges.experts());
   plan::Sizes s;
   s.weight_half_reads = m.adapter.on(), s.weighs_targets = config.objective.weighs_targets();
-  s.residual = exchanges.exchange().own_rows(batch * seq).room * m.width * 4;
+  const int64_t elements = exchanges.exchange().own_rows(batch * seq).room * m.width;
+  s.residual = elements * dtype_bytes(types.residual);
+  s.dx = elements * dtype_bytes(DType::kF32);
   if (nn::Block::reads_rounded(*target.kernels, m, types.product))
-    s.rounded_dx = s.residual / 4 * dtype_bytes(types.product);
+    s.rounded_dx = elements * dtype_bytes(types.product);
   s.batch = MicroBatch::bytes(batch, columns, form.columns);
   s.losses = batch * seq * 4;
   s.embedding_forward = cost_of(costs.embedding_forward);
@@ -64,7 +67,7 @@ plan::Sizes step_sizes(const nn::Model& model, const config::ResolvedConfig& con
   s.round_dx = cost_of(costs.round_dx), s.join = costs.join.work.calls;
 
   const int64_t rows = generate_rows(config);
-  s.generate_residual = rows * m.width * 4;
+  s.generate_residual = rows * m.width * dtype_bytes(types.residual);
   s.generate_batch = MicroBatch::bytes(1, rows);
   s.generate_workspace =
       nn::measure_cached_workspace(model, *target.kernels, target.workers, types, rows, columns, chunk_logits,

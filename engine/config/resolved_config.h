@@ -189,10 +189,12 @@ void each_key(CpuConfig& c, auto&& visit) {
 struct CudaConfig {
   std::string algorithm_cache;  ///< empty: none
   bool graphs = false;
+  DType residual = DType::kF32;  ///< type of the stored residual stream: f32 or bf16
 };
 void each_key(CudaConfig& c, auto&& visit) {
   visit("algorithm_cache", c.algorithm_cache);
   visit("graphs", c.graphs);
+  visit("residual", c.residual);
 }
 
 /// With the sections that strategies read: mesh, pipeline, recompute, offload, zero, comm.

@@ -1,6 +1,6 @@
 // Precision rules: refuse loss scales that are not powers of two, precisions fp16 and fp8 on devices without
-// kernels for them, the fp8 recipe "current" if a product has only a part of an operand, and "blocks" if a
-// product has parts of blocks.
+// kernels for them, a residual stream narrower than the operands of products, the fp8 recipe "current" if a
+// product has only a part of an operand, and "blocks" if a product has parts of blocks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -141,6 +141,13 @@ constexpr Check kPrecisionChecks[] = {
      [](const Effective& c) { return (c.is("/precision", "fp16") || is_fp8(c)) && !c.is("/device", "cpu"); },
      "precision {/precision} runs on the CPU only, and device is {/device}",
      "use \"bf16\", or set /device to \"cpu\""},
+    {"/cuda/residual",
+     {"/cuda/residual", "/precision"},
+     [](const Effective& c) {
+       return c.is("/cuda/residual", "bf16") && c.is("/device", "cuda") && c.is("/precision", "fp32");
+     },
+     "a residual stream of bf16 would round more than the products, because precision is {/precision}",
+     "use \"f32\", or set /precision to \"bf16\""},
     cuts_current<kTp>(
         "recipe \"current\" needs the maximum of an operand before its product, and each of the "
         "{/mesh/tp} tensor-parallel ranks has only a part of the operand"),

@@ -229,6 +229,7 @@ std::vector<Dependence> training_dependences() {
   return {
       {"/cuda/algorithm_cache", "/device", {"cuda", "auto"}},
       {"/cuda/graphs", "/device", {"cuda", "auto"}},
+      {"/cuda/residual", "/device", {"cuda"}},
       {"/data/vocabulary", "/data/format", {"text"}},
       {"/data/vocab_size", "/data/vocabulary", {"bpe"}},
       {"/data/as_is", "/data/format", {"text"}},

@@ -191,7 +191,7 @@ void Executor::submit(const plan::Plan& plan, const plan::Instruction& n, const 
       return host_->count_tokens(run);
     case Op::kForward:
     case Op::kRecompute:
-      if (n.block == 0) return embedding().forward(ctx, as<float>(plan, n[Operand::kY]));
+      if (n.block == 0) return embedding().forward(ctx, at(plan, n[Operand::kY]));
       return n.op == Op::kForward ? forward_block(plan, n, ctx, *run) : recompute(plan, n, ctx);
     case Op::kObjective:
       return apply_objective(plan, n, run);
@@ -263,7 +263,7 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   ctx.batch = run.batch;
   const int64_t seq = host_->columns(n.micro_batch, run);
   ctx.seq = own.count(seq);
-  ctx.type = s_.model.type;
+  ctx.type = s_.model.type, ctx.residual_type = s_.model.residual_type;
   ctx.fp8 = s_.model.fp8;
   if (run.training && n.op != Op::kRecompute) ctx.fp8.noted = host_->fp8_maxima().noted();
   ctx.lookup_type = s_.memory.layout->options().state;

@@ -50,6 +50,7 @@ class Executor {
   struct Model {
     const nn::Model* modules = nullptr;
     DType type = DType::kF32;
+    DType residual_type = DType::kF32;  ///< type of the residual stream
     uint64_t seed = 0;
     nn::Fp8Operands fp8 = {};                        ///< how products round operands, without the arrays
     int64_t fp8_operands = 0;                        ///< operands whose maxima steps note

@@ -9,7 +9,7 @@ using plan::Operand;
 
 void Executor::forward_block(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx,
                              const Run& run) {
-  float* const y = as<float>(plan, n[Operand::kY]);
+  void* const y = at(plan, n[Operand::kY]);
   const nn::Block& block = s_.model.modules->block(n.block - 1);
   if (const plan::SlotId id = n[Operand::kCache]; id >= 0) {
     char* const cache = at(plan, id);
@@ -21,16 +21,16 @@ void Executor::forward_block(const plan::Plan& plan, const plan::Instruction& n,
 
 nn::StreamInput Executor::stream_of(const plan::Plan& plan, const plan::Instruction& n,
                                     const nn::Context& ctx) const {
-  float* const x = as<float>(plan, n[Operand::kX]);
+  void* const x = at(plan, n[Operand::kX]);
   if (n[Operand::kBranch] < 0) return x;
   const nn::Block& below = s_.model.modules->block(n.block - 2);
-  return below.last_sum(ctx, x, as<float>(plan, n[Operand::kMiddle]), at(plan, n[Operand::kBranch]));
+  return below.last_sum(ctx, x, at(plan, n[Operand::kMiddle]), at(plan, n[Operand::kBranch]));
 }
 
 void Executor::recompute(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
   nn::BlockRegions regions = regions_of(plan, n);
   s_.model.modules->block(n.block - 1)
-      .recompute(ctx, regions, rope_of(n), as<float>(plan, n[Operand::kY]), as<float>(plan, n[Operand::kX]));
+      .recompute(ctx, regions, rope_of(n), at(plan, n[Operand::kY]), at(plan, n[Operand::kX]));
 }
 
 nn::BlockRegions Executor::regions_of(const plan::Plan& plan, const plan::Instruction& n) const {
@@ -51,7 +51,7 @@ void Executor::backward_block(const plan::Plan& plan, const plan::Instruction& n
   const nn::StreamGradient dx = gradient_of(plan, n);
   if (n.op == plan::Op::kRoundDx) return nn::Block::round(ctx, dx, s_.model.modules->config().width);
   const nn::Block& block = s_.model.modules->block(n.block - 1);
-  const auto* const x = as<float>(plan, n[Operand::kX]);
+  const void* const x = at(plan, n[Operand::kX]);
   nn::BlockRegions regions = regions_of(plan, n);
   if (n.op == plan::Op::kBackward) return block.backward(ctx, regions, rope_of(n), dx, x);
   if (n.op == plan::Op::kBackwardInput) return block.backward_input(ctx, regions, rope_of(n), dx, x);
@@ -93,14 +93,14 @@ void Executor::logits(const plan::Plan& plan, const plan::Instruction& n, const 
   const nn::Head& head = s_.model.modules->head();
   const int64_t width = s_.model.modules->config().width, vocab = s_.model.modules->config().outputs();
   const nn::RegionScope of_rows(*ctx.workspace);
-  const float* const x = head.whole_rows(ctx, as<float>(plan, n[Operand::kX]));
+  const void* const x = head.whole_rows(ctx, at(plan, n[Operand::kX]));
   for (int64_t row = first; row < ctx.rows(); row += head.chunk_rows(ctx)) {
     const nn::RegionScope scope(*ctx.workspace);
     const int64_t rows = std::min(head.chunk_rows(ctx), ctx.rows() - row);
     float* const host = wanted && !divided ? run.logits + (row - first) * vocab : nullptr;
     float* const out = host && s_.memory.link->in_place() ? host : head.take_logits(ctx, ctx.rows() - first);
     float* const others = divided ? head.take_logits(ctx, ctx.rows()) : nullptr;
-    head.logits(ctx, out, x + row * width, rows);
+    head.logits(ctx, out, nn::advance(x, row * width, ctx.residual_type), rows);
     if (divided) hand_out_columns(ctx, run, row, rows, out, others);
     if (host) s_.memory.link->fetch(host, out, rows * vocab * static_cast<int64_t>(sizeof(float)));
   }

@@ -34,7 +34,7 @@ BlockSaved Block::take_saved(const Context& ctx, BlockRegions& regions) const {
   const RecomputeSet& remakes = ctx.remakes;
   Region& rest = regions.of(remakes.rest);
   BlockSaved s;
-  s.x_mid = rest.take_as<float>(rows * width_);
+  s.x_mid = rest.take(rows * width_ * dtype_bytes(ctx.residual_type));
   s.attention_norm = attention_norm_.take_saved(rest, rows);
   s.attention = attention_.take_saved(ctx, regions.of(remakes.qkv), regions.of(remakes.attention),
                                       regions.of(remakes.attention, true));
@@ -60,12 +60,13 @@ const void* Block::enter(const Context& ctx, const void* n) const {
 /// Returns the kernel arguments for y = x + dropout(post_norm(branch)). The post-norm's output is in the
 /// workspace.
 kernels::ResidualForward Block::sum(const Context& ctx, const std::optional<NormLayer>& post_norm,
-                                    const NormSaved& saved, float* y, const float* x, Branch branch,
+                                    const NormSaved& saved, void* y, const void* x, Branch branch,
                                     DropoutSite site) const {
   const int64_t rows = ctx.own_rows().count;
   kernels::ResidualForward r;
   r.y = y;
   r.x = x;
+  r.type = ctx.residual_type;
   r.branch = branch.data, r.branch_type = branch.type;
   if (post_norm) {
     float* const normed = ctx.workspace->take_as<float>(rows * width_);
@@ -118,13 +119,13 @@ int64_t Block::output_bytes(const Context& ctx, int64_t rows) const {
   return rows * width_ * std::max(dtype_bytes(attention_.y_type(ctx)), dtype_bytes(mlp_.y_type(ctx)));
 }
 
-kernels::ResidualForward Block::last_sum(const Context& ctx, float* y, const float* x_mid,
+kernels::ResidualForward Block::last_sum(const Context& ctx, void* y, const void* x_mid,
                                          const void* branch) const {
   HWS_CHECK(!mlp_post_norm_);
   return sum(ctx, mlp_post_norm_, {}, y, x_mid, {branch, mlp_.y_type(ctx)}, kSiteMlpOut);
 }
 
-void Block::forward(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* y,
+void Block::forward(const Context& ctx, BlockRegions& regions, const float* cos_sin, void* y,
                     const StreamInput& x, void* branch) const {
   BlockSaved s = take_saved(ctx, regions);
   if (branch != nullptr && ctx.remakes.rest) s.x_mid = y;
@@ -135,7 +136,7 @@ void Block::forward(const Context& ctx, BlockRegions& regions, const float* cos_
 /// product and sum, unless a post-norm follows them. If `left` is not null, it receives the output of the
 /// second branch, and the sum is left to the reader of y. Before that, `left` holds the output of the first
 /// branch.
-void Block::forward(const Context& ctx, const BlockSaved& s, const float* cos_sin, float* y,
+void Block::forward(const Context& ctx, const BlockSaved& s, const float* cos_sin, void* y,
                     const StreamInput& x, void* left) const {
   const LocalRows own = ctx.own_rows();
   RegionScope scope(*ctx.workspace);
@@ -176,21 +177,22 @@ void Block::forward_attention(const Context& ctx, const BlockSaved& s, const flo
                         {out, attention_.y_type(ctx)}, kSiteAttentionOut));
 }
 
-void Block::recompute(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* y,
-                      const float* x) const {
+void Block::recompute(const Context& ctx, BlockRegions& regions, const float* cos_sin, void* y,
+                      const void* x) const {
   const RecomputeSet& remakes = ctx.remakes;
   const BlockSaved s = take_saved(ctx, regions);
   if (remakes.rest) return forward(ctx, s, cos_sin, y, x, nullptr);
   const NormRows rows{ctx.own_rows().count, 1, width_};
   RegionScope scope(*ctx.workspace);
   void* const n = ctx.take(ctx.own_rows().room * width_);
-  if (remakes.qkv) attention_norm_.forward(ctx, s.attention_norm, n, ctx.type, width_, x, DType::kF32, rows);
+  if (remakes.qkv)
+    attention_norm_.forward(ctx, s.attention_norm, n, ctx.type, width_, x, ctx.residual_type, rows);
   if (remakes.qkv || remakes.attention) {
     RegionScope of_branch(*ctx.workspace);
     attention_.recompute(ctx, s.attention, cos_sin, remakes.qkv ? enter(ctx, n) : nullptr, remakes.attention);
   }
   if (!remakes.mlp_hidden || mlp_.remakes_in_tiles(ctx)) return;
-  mlp_norm_.forward(ctx, s.mlp_norm, n, ctx.type, width_, s.x_mid, DType::kF32, rows);
+  mlp_norm_.forward(ctx, s.mlp_norm, n, ctx.type, width_, s.x_mid, ctx.residual_type, rows);
   const Context branch = mlp_.context(ctx);
   mlp_.forward(branch, s.mlp, nullptr, enter(branch, n));
 }
@@ -216,14 +218,14 @@ void Block::copy(const Context& ctx, void* to, const Branch& from) const {
 }
 
 void Block::backward(const Context& ctx, BlockRegions& regions, const float* cos_sin,
-                     const StreamGradient& dx, const float* x) const {
+                     const StreamGradient& dx, const void* x) const {
   const BlockSaved s = take_saved(ctx, regions);
   backward_mlp(ctx, s, dx, nullptr);
   backward_attention(ctx, s, cos_sin, dx, x, nullptr);
 }
 
 void Block::backward_input(const Context& ctx, BlockRegions& regions, const float* cos_sin,
-                           const StreamGradient& dx, const float* x) const {
+                           const StreamGradient& dx, const void* x) const {
   const BlockSaved s = take_saved(ctx, regions);
   const WeightPassInputs made = take_weight_pass_inputs(ctx, s, regions.made);
   backward_mlp(ctx, s, dx, &made);
@@ -295,7 +297,7 @@ void Block::backward_mlp_in_tiles(const Context& ctx, const BlockSaved& s, void*
     const LocalRows own = ctx.own_rows();
     void* const n = ctx.take(own.room * width_);
     mlp_norm_.forward(ctx, mlp_norm_.take_saved(*ctx.workspace, own.room), n, ctx.type, width_, s.x_mid,
-                      DType::kF32, {own.count, 1, width_});
+                      ctx.residual_type, {own.count, 1, width_});
     in = enter(ctx, n);
   }
   float* const whole = ctx.exchange->whole_rows(ctx, floats(dn), width_);
@@ -306,8 +308,7 @@ void Block::backward_mlp_in_tiles(const Context& ctx, const BlockSaved& s, void*
 }
 
 void Block::backward_attention(const Context& ctx, const BlockSaved& s, const float* cos_sin,
-                               const StreamGradient& dx, const float* x,
-                               const WeightPassInputs* later) const {
+                               const StreamGradient& dx, const void* x, const WeightPassInputs* later) const {
   const RegionScope scope(*ctx.workspace);
   const int64_t elements = ctx.own_rows().room * width_;
   Branch dy = branch_gradient(ctx, attention_post_norm_, s.attention_post_norm, dx,
@@ -331,14 +332,14 @@ void Block::backward_attention(const Context& ctx, const BlockSaved& s, const fl
 }
 
 /// In generation, ranks do not divide the rows.
-void Block::forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* x) const {
+void Block::forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, void* x) const {
   const int64_t rows = ctx.rows();
   RegionScope scope(*ctx.workspace);
   void* const n = ctx.take(rows * width_);
   float* const branch = floats(ctx.workspace->take(output_bytes(ctx, rows)));
   const NormSaved statistics = attention_norm_.take_saved(*ctx.workspace, rows);
 
-  attention_norm_.forward(ctx, statistics, n, ctx.type, width_, x, DType::kF32, {rows, 1, width_});
+  attention_norm_.forward(ctx, statistics, n, ctx.type, x, rows);
   attention_.forward_cached(ctx, cache, cos_sin, branch, enter(ctx, n));
   ctx.exchange->leave(ctx, branch, branch, width_);
   {

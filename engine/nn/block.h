@@ -18,7 +18,7 @@ namespace hawser::nn {
 /// are not saved: the backward kernels recompute them. x' comes first, because the block above may read it
 /// (Block::last_sum). Bytes per row, with e bytes per element of the
 /// activation type, S = 1 statistic per norm (2 with LayerNorm), F' = F or, gated, 2F:
-///   e ((H + 2K) D + H D + F') + 4 (C + H + 2S)
+///   e ((H + 2K) D + H D + F') + r C + 4 (H + 2S), with r bytes per element of the residual stream
 ///   with QK-norm:     + e (H + K) D + 4 (H + K)
 ///   with post-norms:  + 2b C + 8S, with b bytes per element of a branch's output
 ///   with the activation fused into products: + e F
@@ -37,7 +37,7 @@ struct BlockSaved {
   NormSaved attention_norm, mlp_norm, attention_post_norm, mlp_post_norm;
   SelfAttentionSaved attention;
   void* attention_out = nullptr;  ///< output before its post-norm; only with post-norms
-  float* x_mid = nullptr;         ///< x'
+  void* x_mid = nullptr;          ///< x'
   FeedForwardSaved mlp;
   void* mlp_out = nullptr;  ///< output before its post-norm; only with post-norms
 };
@@ -75,33 +75,32 @@ class Block {
   /// `model` is the rank's share (local_model). It must outlive the block.
   Block(const ParameterTable& table, const ModelConfig& model, int64_t layer, const MoeTraining& moe = {});
 
-  /// Computes y[rows, C] from x[rows, C], both f32. The regions receive what backward needs. If `branch` is
-  /// not null, it receives the output of the second branch, and the last sum is left to the reader of y, who
-  /// calls last_sum. x' is then at the beginning of `saved`; if x' is recomputed, it is in y instead.
-  void forward(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* y,
-               const StreamInput& x, void* branch = nullptr) const;
+  /// Computes y[rows, C] from x[rows, C], of ctx.residual_type. The regions receive what backward needs. If
+  /// `branch` is not null, it receives the output of the second branch, and the last sum is left to the
+  /// reader of y, who calls last_sum. x' is then at the beginning of `saved`; if recomputed, it is in y.
+  void forward(const Context& ctx, BlockRegions& regions, const float* cos_sin, void* y, const StreamInput& x,
+               void* branch = nullptr) const;
   /// Returns the last sum of a forward that left it to the reader of y. y may be x_mid.
-  kernels::ResidualForward last_sum(const Context& ctx, float* y, const float* x_mid,
-                                    const void* branch) const;
+  kernels::ResidualForward last_sum(const Context& ctx, void* y, const void* x_mid, const void* branch) const;
   /// Returns the bytes of `branch` for all local rows.
   int64_t branch_bytes(const Context& ctx) const { return output_bytes(ctx, ctx.own_rows().room); }
   /// Recomputes the arrays of ctx.remakes, bit-identically, from x and the arrays that forward saved. With
   /// `rest` it also computes y, unless y is null; otherwise it computes only what backward needs.
-  void recompute(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* y,
-                 const float* x) const;
+  void recompute(const Context& ctx, BlockRegions& regions, const float* cos_sin, void* y,
+                 const void* x) const;
   /// Computes dx[rows, C] in place: the gradient of y on entry, of x on return. The regions are those that
   /// forward (and recompute) filled. If the rounded gradient is given, branches read it, and norms write it;
   /// otherwise each branch rounds dx itself.
   void backward(const Context& ctx, BlockRegions& regions, const float* cos_sin, const StreamGradient& dx,
-                const float* x) const;
+                const void* x) const;
   /// The input pass (Qi et al., arXiv:2401.10241): the backward without the gradients of projections. Both
   /// passes together give results bit-identical to `backward`.
   void backward_input(const Context& ctx, BlockRegions& regions, const float* cos_sin,
-                      const StreamGradient& dx, const float* x) const;
+                      const StreamGradient& dx, const void* x) const;
   /// The weight pass. It reads `kept`, `remade_kept` and `made`.
   void backward_weight(const Context& ctx, BlockRegions& regions) const;
   /// Used in generation: updates x[rows, C] in place. The rows are the next positions of one text.
-  void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* x) const;
+  void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, void* x) const;
 
   /// True if blocks can use a rounded gradient of the residual stream: nothing lies between the stream and a
   /// branch's last product, whose operands have this type.
@@ -123,7 +122,7 @@ class Block {
   BlockSaved take_saved(const Context& ctx, BlockRegions& regions) const;
   void forward_attention(const Context& ctx, const BlockSaved& s, const float* cos_sin, void* n, void* out,
                          const StreamInput& x) const;
-  void forward(const Context& ctx, const BlockSaved& s, const float* cos_sin, float* y, const StreamInput& x,
+  void forward(const Context& ctx, const BlockSaved& s, const float* cos_sin, void* y, const StreamInput& x,
                void* left) const;
   WeightPassInputs take_weight_pass_inputs(const Context& ctx, const BlockSaved& saved, Region& region) const;
   const void* enter(const Context& ctx, const void* n) const;
@@ -133,7 +132,7 @@ class Block {
     DType type;
   };
   kernels::ResidualForward sum(const Context& ctx, const std::optional<NormLayer>& post_norm,
-                               const NormSaved& saved, float* y, const float* x, Branch branch,
+                               const NormSaved& saved, void* y, const void* x, Branch branch,
                                DropoutSite site) const;
   Branch branch_gradient(const Context& ctx, const std::optional<NormLayer>& post_norm,
                          const NormSaved& saved, const StreamGradient& dy, Branch branch,
@@ -145,7 +144,7 @@ class Block {
   void backward_mlp_in_tiles(const Context& ctx, const BlockSaved& s, void* dn, Branch dy,
                              const WeightPassInputs* later) const;
   void backward_attention(const Context& ctx, const BlockSaved& s, const float* cos_sin,
-                          const StreamGradient& dx, const float* x, const WeightPassInputs* later) const;
+                          const StreamGradient& dx, const void* x, const WeightPassInputs* later) const;
   void copy(const Context& ctx, void* to, const Branch& from) const;
   /// The inputs of branches that the input pass keeps for the weight pass.
   SavedRows mlp_input(const Context& ctx) const { return mlp_.saved_input(ctx, ctx.own_rows().room, width_); }

@@ -34,12 +34,15 @@ struct GradientPlace {
   DType type = DType::kF32;
 };
 
-/// Data types of weights, by how they are read, and whether products round them further.
+/// Data types of weights, by how they are read, and whether products round them further; and of the residual
+/// stream.
 struct WeightTypes {
   DType product = DType::kF32, lookup = DType::kF32;
   Fp8Operands fp8;
-  WeightTypes(DType product_, DType lookup_ = DType::kF32, Fp8Operands fp8_ = {})
-      : product(product_), lookup(lookup_), fp8(fp8_) {}
+  DType residual = DType::kF32;
+  WeightTypes(DType product_, DType lookup_ = DType::kF32, Fp8Operands fp8_ = {},
+              DType residual_ = DType::kF32)
+      : product(product_), lookup(lookup_), fp8(fp8_), residual(residual_) {}
 };
 
 struct Context {
@@ -71,8 +74,10 @@ struct Context {
   const uint64_t* samples_B = nullptr;  ///< global sample numbers (dropout)
 
   /// Data type of weights and inputs of matrix products (which sum in fp32), and of the activations that
-  /// branches store between products. Norms compute in f32, and the residual stream is always f32.
+  /// branches store between products. Norms and residual sums compute in f32.
   DType type = DType::kF32;
+  DType residual_type =
+      DType::kF32;  ///< type of the stored residual stream, f32 or bf16; its gradient is f32
   Fp8Operands fp8;  ///< rounding of the blocks' operands under precision fp8; type is then bf16
   DType lookup_type = DType::kF32;  ///< type of looked-up weights, norms and biases: f32 or bf16
   /// Indexed by ParameterGroup; only the parameter groups that the call needs are set.

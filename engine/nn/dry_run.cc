@@ -29,6 +29,7 @@ class DryRun {
     ctx_.seq = seq;
     ctx_.type = types.product;
     ctx_.lookup_type = types.lookup;
+    ctx_.residual_type = types.residual;
     ctx_.fp8 = types.fp8;
     ctx_.training = training;
     ctx_.groups = groups_.data();

@@ -8,28 +8,39 @@ Embedding::Embedding(const ParameterTable& table, const ModelConfig& model)
       tokens_(table.place("embedding.tokens.weight")),
       positions_(table.place("embedding.positions.weight")) {}
 
-void Embedding::forward(const Context& ctx, float* x) const {
-  {
-    RegionScope scope(*ctx.workspace);
-    kernels::EmbeddingForward e;
-    e.x = ctx.exchange->whole_rows(ctx, x, model_.width);
-    e.tokens_weight = ctx.lookup(tokens_);
-    // Only rank 0 adds positions, so that the sum over ranks has them once.
-    if (ctx.exchange->rank() == 0) e.positions_weight = ctx.lookup(positions_);
-    e.tokens = ctx.tokens_BT;
-    e.positions = ctx.positions_BT;
-    e.weight_type = ctx.lookup_type;
-    e.rows = ctx.rows(), e.d = model_.width;
-    e.first_word = words_.first(ctx), e.words = words_.count(ctx);
-    e.scale = static_cast<float>(model_.embedding_scale);
-    ctx.kernels->embedding_forward(e, *ctx.stream);
-    ctx.exchange->leave(ctx, x, e.x, model_.width);
-  }
+/// The addends of several ranks, and their sum, are f32. The sum is rounded to the type of the stream. The
+/// exchange of one rank moves nothing, whatever the type.
+void Embedding::look_up(const Context& ctx, void* x) const {
+  const RegionScope scope(*ctx.workspace);
+  const LocalRows own = ctx.own_rows();
+  const DType type = ctx.exchange->ranks() == 1 ? ctx.residual_type : DType::kF32;
+  void* const sum = type == ctx.residual_type ? x : ctx.workspace->take_as<float>(own.room * model_.width);
+  float* const whole = ctx.exchange->whole_rows(ctx, static_cast<float*>(sum), model_.width);
+  kernels::EmbeddingForward e;
+  e.x = whole, e.x_type = type;
+  e.tokens_weight = ctx.lookup(tokens_);
+  // Only rank 0 adds positions, so that the sum over ranks has them once.
+  if (ctx.exchange->rank() == 0) e.positions_weight = ctx.lookup(positions_);
+  e.tokens = ctx.tokens_BT;
+  e.positions = ctx.positions_BT;
+  e.weight_type = ctx.lookup_type;
+  e.rows = ctx.rows(), e.d = model_.width;
+  e.first_word = words_.first(ctx), e.words = words_.count(ctx);
+  e.scale = static_cast<float>(model_.embedding_scale);
+  ctx.kernels->embedding_forward(e, *ctx.stream);
+  ctx.exchange->leave(ctx, static_cast<float*>(sum), whole, model_.width);
+  if (sum != x)
+    ctx.kernels->convert({x, sum, ctx.residual_type, type, own.count * model_.width}, *ctx.stream);
+}
+
+void Embedding::forward(const Context& ctx, void* x) const {
+  look_up(ctx, x);
   kernels::ResidualForward drop;
   drop.dropout = ctx.dropout(model_.dropout_embedding, -1, kSiteEmbedding);
   if (drop.dropout.p == 0) return;
   drop.y = x;
   drop.x = x;
+  drop.type = ctx.residual_type;
   drop.rows = ctx.own_rows().count, drop.d = model_.width, drop.seq = ctx.seq;
   ctx.kernels->residual_forward(drop, *ctx.stream);
 }

@@ -18,8 +18,8 @@ class Embedding {
   /// `model` must outlive the module.
   Embedding(const ParameterTable& table, const ModelConfig& model);
 
-  /// Computes x[rows, C] (f32) from ctx.tokens_BT and ctx.positions_BT, with dropout.
-  void forward(const Context& ctx, float* x) const;
+  /// Computes x[rows, C] (ctx.residual_type) from ctx.tokens_BT and ctx.positions_BT, with dropout.
+  void forward(const Context& ctx, void* x) const;
   /// Computes weight gradients from dx[rows, C], which is overwritten. If the head shares the table, the
   /// gradients go to the rows that `tied` assigned to the micro-batch.
   void backward(const Context& ctx, float* dx, const LookupGradient* tied = nullptr,
@@ -29,6 +29,7 @@ class Embedding {
   void join(const Context& ctx, const LookupGradient& tied, int32_t micro_batch) const;
 
  private:
+  void look_up(const Context& ctx, void* x) const;
   void add_rows(const Context& ctx, kernels::EmbeddingBackward b) const;
 
   const ModelConfig& model_;

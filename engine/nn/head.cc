@@ -25,22 +25,26 @@ Head::Rows Head::take_rows(const Context& ctx, int64_t begin, int64_t count) con
 /// x has all rows, even if it is a sum.
 void Head::normalise(const Context& ctx, const Rows& rows, const StreamInput& x) const {
   const int64_t first = rows.begin * model_.width;
-  if (!x.is_sum()) return norm_.forward(ctx, rows.saved, rows.n, ctx.type, x.x + first, rows.count);
+  if (!x.is_sum())
+    return norm_.forward(ctx, rows.saved, rows.n, ctx.type, advance(x.x, first, ctx.residual_type),
+                         rows.count);
   kernels::ResidualForward part = x.sum;
-  part.y += first, part.x += first, part.rows = rows.count;
-  part.branch = static_cast<const char*>(part.branch) + first * dtype_bytes(part.branch_type);
+  part.y = advance(part.y, first, part.type), part.x = advance(part.x, first, part.type);
+  part.branch = advance(part.branch, first, part.branch_type);
+  part.rows = rows.count;
   norm_.forward(ctx, rows.saved, rows.n, ctx.type, part);
 }
 
 void Head::normalise_backward(const Context& ctx, const Rows& rows, float* dx, const void* dn,
-                              const float* x) const {
+                              const void* x) const {
   const int64_t width = model_.width;
   norm_.backward(ctx, rows.saved, dx + rows.begin * width, DType::kF32, width, dn, ctx.type, width,
-                 x + rows.begin * width, DType::kF32, {rows.count, 1, width});
+                 advance(x, rows.begin * width, ctx.residual_type), ctx.residual_type,
+                 {rows.count, 1, width});
 }
 
-const float* Head::whole_rows(const Context& ctx, const float* x) const {
-  return static_cast<const float*>(ctx.exchange->enter(ctx, x, DType::kF32, model_.width));
+const void* Head::whole_rows(const Context& ctx, const void* x) const {
+  return ctx.exchange->enter(ctx, x, ctx.residual_type, model_.width);
 }
 
 /// If there are other ranks, they need the sum of this rank's rows. The masks of dropout depend on the row's

@@ -30,11 +30,11 @@ class Head {
   /// Computes losses[rows] only.
   virtual void forward(const Context& ctx, float* losses, const StreamInput& x) const = 0;
   /// Computes logits[rows, outputs] (f32) from `rows` rows of whole_rows.
-  virtual void logits(const Context& ctx, float* logits, const float* x, int64_t rows) const = 0;
+  virtual void logits(const Context& ctx, float* logits, const void* x, int64_t rows) const = 0;
 
   /// Returns all rows of x, gathered from each rank's local rows; in the workspace if there are several
   /// ranks.
-  const float* whole_rows(const Context& ctx, const float* x) const;
+  const void* whole_rows(const Context& ctx, const void* x) const;
   /// Does the same for a stream or a sum. A sum is computed first, unless normalise can compute it by chunks.
   StreamInput whole_rows(const Context& ctx, const StreamInput& x) const;
   /// Takes workspace for the logits of one chunk of `rows` rows.
@@ -54,7 +54,7 @@ class Head {
   void normalise(const Context& ctx, const Rows& rows, const StreamInput& x) const;
   /// Computes dx of these rows, from the gradient of n (activation type).
   void normalise_backward(const Context& ctx, const Rows& rows, float* dx, const void* dn,
-                          const float* x) const;
+                          const void* x) const;
   int64_t rows_of_chunk(const Context& ctx, int64_t begin) const;
   /// Copies the local rows of the gradient to `own`, because every rank has the gradient of all rows.
   void keep_own_rows(const Context& ctx, float* own, const float* whole) const;

@@ -103,7 +103,8 @@ KernelWork work_of(const kernels::AttentionBackward& a) {
 }
 
 KernelWork work_of(const kernels::NormForward& n) {
-  const int64_t sum = n.residual.y != nullptr ? 4 + dtype_bytes(n.residual.branch_type) : 0;
+  const int64_t sum =
+      n.residual.y != nullptr ? dtype_bytes(n.x_type) + dtype_bytes(n.residual.branch_type) : 0;
   return work(Kernel::kNormForward, n.x_type,
               n.rows * n.groups * n.d * (dtype_bytes(n.y_type) + dtype_bytes(n.x_type) + sum));
 }
@@ -114,7 +115,8 @@ KernelWork work_of(const kernels::NormBackward& n) {
               n.rows * n.groups * n.d * (dx + y + dtype_bytes(n.dy_type) + dtype_bytes(n.x_type)));
 }
 KernelWork work_of(const kernels::ResidualForward& r) {
-  return work(Kernel::kResidualForward, DType::kF32, r.rows * r.d * (8 + dtype_bytes(r.branch_type)));
+  return work(Kernel::kResidualForward, DType::kF32,
+              r.rows * r.d * (2 * dtype_bytes(r.type) + dtype_bytes(r.branch_type)));
 }
 KernelWork work_of(const kernels::ResidualBackward& r) {
   return work(Kernel::kResidualBackward, DType::kF32, r.rows * r.d * (4 + dtype_bytes(r.branch_type)));
@@ -132,7 +134,7 @@ KernelWork work_of(const kernels::Rope& r) {
 KernelWork work_of(const kernels::EmbeddingForward& e) {
   const int64_t tables = e.positions_weight != nullptr ? 2 : 1;
   return work(Kernel::kEmbeddingForward, e.weight_type,
-              e.rows * e.d * (4 + tables * dtype_bytes(e.weight_type)));
+              e.rows * e.d * (dtype_bytes(e.x_type) + tables * dtype_bytes(e.weight_type)));
 }
 /// Without `accumulate`, the kernel writes the full table.
 KernelWork work_of(const kernels::EmbeddingBackward& e) {

@@ -149,7 +149,7 @@ void LmHeadLoss::clear(const Context& ctx, float* logits, int64_t rows) const {
   ctx.matmul(nothing);
 }
 
-void LmHeadLoss::logits(const Context& ctx, float* logits, const float* x, int64_t rows) const {
+void LmHeadLoss::logits(const Context& ctx, float* logits, const void* x, int64_t rows) const {
   const int64_t vocab = model_.vocab_size;
   for (int64_t begin = 0; begin < rows; begin += chunk_rows(ctx)) {
     RegionScope scope(*ctx.workspace);

@@ -22,7 +22,7 @@ class LmHeadLoss : public Head {
                         const float* grad_scale) const override;
   void forward(const Context& ctx, float* losses, const StreamInput& x) const override;
   /// Computes soft-capped logits.
-  void logits(const Context& ctx, float* logits, const float* x, int64_t rows) const override;
+  void logits(const Context& ctx, float* logits, const void* x, int64_t rows) const override;
 
  private:
   struct Chunk {

@@ -49,7 +49,7 @@ void NormLayer::forward(const Context& ctx, const NormSaved& saved, void* y, DTy
                         const kernels::ResidualForward& x) const {
   kernels::NormForward n = arguments(ctx, saved, y, y_type);
   n.residual = x;
-  n.x = x.y;
+  n.x = x.y, n.x_type = x.type;
   n.rows = x.rows;
   n.y_stride = n.x_stride = d_;
   ctx.kernels->norm_forward(n, *ctx.stream);
@@ -58,7 +58,7 @@ void NormLayer::forward(const Context& ctx, const NormSaved& saved, void* y, DTy
 void NormLayer::forward(const Context& ctx, const NormSaved& saved, void* y, DType y_type,
                         const StreamInput& x, int64_t rows) const {
   if (x.is_sum()) return forward(ctx, saved, y, y_type, x.sum);
-  forward(ctx, saved, y, y_type, d_, x.x, DType::kF32, {rows, 1, d_});
+  forward(ctx, saved, y, y_type, d_, x.x, ctx.residual_type, {rows, 1, d_});
 }
 
 kernels::NormBackward NormLayer::backward_arguments(const Context& ctx, const NormSaved& saved) const {
@@ -100,7 +100,7 @@ void NormLayer::backward(const Context& ctx, const NormSaved& saved, void* dx, D
 }
 
 void NormLayer::backward_residual(const Context& ctx, const NormSaved& saved, const StreamGradient& dx,
-                                  void* y, const void* dy, DType dy_type, const float* x) const {
+                                  void* y, const void* dy, DType dy_type, const void* x) const {
   kernels::NormBackward n = backward_arguments(ctx, saved);
   n.dx = dx.dx;
   n.rounded = dx.rounded;
@@ -109,7 +109,7 @@ void NormLayer::backward_residual(const Context& ctx, const NormSaved& saved, co
   n.y_type = ctx.type;
   n.bias = ctx.lookup(bias_);
   n.dy = dy, n.dy_type = dy_type;
-  n.x = x;
+  n.x = x, n.x_type = ctx.residual_type;
   n.rows = ctx.own_rows().count;
   n.dx_stride = n.dy_stride = n.x_stride = n.y_stride = d_;
   run(ctx, n);

@@ -22,10 +22,10 @@ struct NormSaved {
 
 /// The residual stream that a block or the head reads, [rows, C].
 struct StreamInput {
-  const float* x;                ///< the stream; if `sum` is set, the reader computes it
+  const void* x;                 ///< the stream; if `sum` is set, the reader computes it
   kernels::ResidualForward sum;  ///< the sum that ends the block below, written to x; y is null if x is given
 
-  StreamInput(const float* x_) : x(x_) {}
+  StreamInput(const void* x_) : x(x_) {}
   StreamInput(const kernels::ResidualForward& sum_) : x(sum_.y), sum(sum_) {}
   bool is_sum() const { return sum.y != nullptr; }
 };
@@ -48,7 +48,7 @@ class NormLayer {
   /// Computes y (with its own stride) from x.
   void forward(const Context& ctx, const NormSaved& saved, void* y, DType y_type, int64_t y_stride,
                const void* x, DType x_type, NormRows rows) const;
-  /// Computes the norm of the next value of the residual stream, dense f32 rows computed in the same pass.
+  /// Computes the norm of the next value of the residual stream, dense rows computed in the same pass.
   void forward(const Context& ctx, const NormSaved& saved, void* y, DType y_type,
                const kernels::ResidualForward& x) const;
   /// Computes the norm of `rows` dense rows of the residual stream. If x is a sum, the same pass computes it.
@@ -59,9 +59,9 @@ class NormLayer {
                 const void* dy, DType dy_type, int64_t dy_stride, const void* x, DType x_type,
                 NormRows rows) const;
   /// For a norm in the residual stream: adds to the gradient of the stream, and recomputes the forward's
-  /// output into y[rows, d] (activation type). All arrays are dense; x is f32.
+  /// output into y[rows, d] (activation type). All arrays are dense; x has ctx.residual_type.
   void backward_residual(const Context& ctx, const NormSaved& saved, const StreamGradient& dx, void* y,
-                         const void* dy, DType dy_type, const float* x) const;
+                         const void* dy, DType dy_type, const void* x) const;
   int64_t width() const { return d_; }
 
  private:

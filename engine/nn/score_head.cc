@@ -43,7 +43,7 @@ void ScoreHead::forward(const Context& ctx, float* losses, const StreamInput& in
   negate(ctx, losses, ctx.rows());
 }
 
-void ScoreHead::logits(const Context& ctx, float* scores, const float* x, int64_t rows) const {
+void ScoreHead::logits(const Context& ctx, float* scores, const void* x, int64_t rows) const {
   all_scores(ctx, scores, x, rows);
 }
 

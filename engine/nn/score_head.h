@@ -20,7 +20,7 @@ class ScoreHead : public Head {
   void forward_backward(const Context& ctx, float* losses, float* dx, const StreamInput& x,
                         const float* grad_scale) const override;
   void forward(const Context& ctx, float* losses, const StreamInput& x) const override;
-  void logits(const Context& ctx, float* scores, const float* x, int64_t rows) const override;
+  void logits(const Context& ctx, float* scores, const void* x, int64_t rows) const override;
 
  private:
   void score(const Context& ctx, const Rows& rows, float* scores, const StreamInput& x) const;

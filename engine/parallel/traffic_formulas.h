@@ -41,12 +41,12 @@ struct FormulaTerms {
 ///
 /// Exchanges inside blocks: A micro-batches of R own rows (with the padding of context parallelism) pass L
 /// blocks, l of them with a backward; C is the width, H and K heads and key/value heads of a rank, D their
-/// size, e the bytes of an element of the products' type. With Ulysses, h and k are the heads that a rank has
-/// of all columns. S of the blocks are sparse (s of those with a backward): they exchange no rows of the
-/// residual stream, but 2E + 1 numbers for each row of the batch. Of p ranks that divide experts each sends
-/// the others' counts of E experts, and in balance Q of its k choices of a row to each of the others; Q' of
-/// them in later rounds. M rows of weights whose inputs ranks divide have magnitudes (m of those with a
-/// backward).
+/// size, e the bytes of an element of the products' type, x of one of the residual stream. With Ulysses, h
+/// and k are the heads that a rank has of all columns. S of the blocks are sparse (s of those with a
+/// backward): they exchange no rows of the residual stream, but 2E + 1 numbers for each row of the batch. Of
+/// p ranks that divide experts each sends the others' counts of E experts, and in balance Q of its k choices
+/// of a row to each of the others; Q' of them in later rounds. M rows of weights whose inputs ranks divide
+/// have magnitudes (m of those with a backward).
 std::string traffic_formula(plan::Op op, const plan::Plan& train, const FormulaTerms& terms);
 
 }  // namespace hawser::parallel

@@ -63,7 +63,7 @@ void TrainingStep::receive_for(const Action& a) {
 }
 
 void TrainingStep::send(Op op, Neighbour to, int32_t mb, SlotId slot) {
-  b_.send(op, to, mb, slot, s_.residual);
+  b_.send(op, to, mb, slot, op == Op::kSendB ? s_.dx : s_.residual);
   sent_.push_back(slot);
 }
 

@@ -79,7 +79,8 @@ struct Sizes {
   WorkList join;    ///< the work of JOIN_HEAD_GRAD
   Work round_head;  ///< of ROUND_HEAD_GRAD
   // The following sizes are for one micro-batch.
-  int64_t residual = 0;    ///< x and dx
+  int64_t residual = 0;    ///< x, the residual stream
+  int64_t dx = 0;          ///< its gradient
   int64_t rounded_dx = 0;  ///< the rounded gradient of the residual stream, if blocks read and write it
   /// Bytes of the output of a second branch, if blocks leave their last sum to the instruction that reads it
   /// (nn::Block::last_sum). 0: each block computes its own.

@@ -14,7 +14,7 @@ using Named = PlanBuilder::Named;
 
 SlotId TrainingStep::dx_slot(const Action& a) {
   const std::string of_chunk = stage_.chunks.size() > 1 ? std::to_string(a.chunk) : "";
-  return b_.transient(fmt::format("dx{}.{}", of_chunk, a.micro_batch), Category::kActivations, s_.residual);
+  return b_.transient(fmt::format("dx{}.{}", of_chunk, a.micro_batch), Category::kActivations, s_.dx);
 }
 
 /// Gradients of micro-batches are added in ascending order, unless each micro-batch is reduced separately or

@@ -71,6 +71,7 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
 Executor::Model Rank::model_setup() const {
   Executor::Model setup{&shared_.model, compute_type(shared_.config)};
   const parallel::StepForm& form = shared_.strategies.form();
+  setup.residual_type = shared_.config.cuda.residual;
   setup.seed = philox_derive(shared_.config.seed, 2, 0);
   setup.fp8 = fp8_operands(shared_.config);
   if (!shared_.inference) setup.fp8_operands = noted_fp8_operands(shared_.config, shared_.model.table());

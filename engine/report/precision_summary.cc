@@ -1,5 +1,7 @@
 #include "engine/report/precision_summary.h"
 
+#include <fmt/format.h>
+
 #include "engine/assembly/engine_plans.h"
 #include "engine/assembly/precision.h"
 
@@ -31,6 +33,17 @@ std::string fp8_scales(const config::Fp8Config& fp8) {
   }
 }
 
+/// Describes the type of the stored residual stream, and what it and the other type cost.
+std::string residual_stream(const config::ResolvedConfig& config) {
+  const bool narrow = config.cuda.residual == DType::kBf16;
+  const int64_t half = config.model.width * dtype_bytes(DType::kBf16);
+  return fmt::format(
+      "; the residual stream is stored as {} ({} bytes per token after each of the two sums of a layer{}; "
+      "with /cuda/residual \"{}\" {} bytes{})",
+      narrow ? "bf16" : "f32", narrow ? half : 2 * half, narrow ? ", rounded to 8 significant bits" : "",
+      narrow ? "f32" : "bf16", narrow ? 2 * half : half, narrow ? "" : ", rounded to 8 significant bits");
+}
+
 }  // namespace
 
 std::string precision_summary(const config::ResolvedConfig& config,
@@ -42,6 +55,7 @@ std::string precision_summary(const config::ResolvedConfig& config,
                                      ? "products multiply f16 weights; look-ups, norms and biases read f32"
                                      : "products multiply bf16 weights; look-ups, norms and biases read f32")
                               : "parameters f32";
+  if (narrow && config.device == "cuda") text += residual_stream(config);
   if (config.precision == config::Precision::kFp8)
     text += std::string(
                 "; the blocks' products round their operands to fp8 (E4M3 inputs and weights, E5M2 "

@@ -11,17 +11,17 @@ namespace {
 constexpr int64_t kGrain = 16384;  ///< elements of one task
 
 /// out = scale * token (+ position), d elements. Without a token, out is zero (+ position).
-template <class T>
-HWS_INLINE void embed_row(float* out, const T* token, const T* position, float scale, int64_t d) {
+template <class X, class T>
+HWS_INLINE void embed_row(X* out, const T* token, const T* position, float scale, int64_t d) {
   for (int64_t j = 0; j < d; j += kLanes) {
     const int n = d - j < kLanes ? static_cast<int>(d - j) : kLanes;
     vf x = token != nullptr ? vmul(vset(scale), load_n(token + j, n)) : vzero();
     if (position != nullptr) x = vadd(x, load_n(position + j, n));
-    vstore_n(out + j, x, n);
+    store_n(out + j, x, n);
   }
 }
 
-template <class T>
+template <class X, class T>
 void forward_typed(const EmbeddingForward& args, Stream& stream) {
   const T* tokens = static_cast<const T*>(args.tokens_weight);
   const T* positions = static_cast<const T*>(args.positions_weight);
@@ -29,7 +29,8 @@ void forward_typed(const EmbeddingForward& args, Stream& stream) {
   parallel_ranges(stream, args.rows, grain, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const int64_t word = args.tokens[r] - args.first_word;
-      embed_row(args.x + r * args.d, word >= 0 && word < args.words ? tokens + word * args.d : nullptr,
+      embed_row(static_cast<X*>(args.x) + r * args.d,
+                word >= 0 && word < args.words ? tokens + word * args.d : nullptr,
                 positions == nullptr ? nullptr : positions + args.positions[r] * args.d, args.scale, args.d);
     }
   });
@@ -55,11 +56,11 @@ void add_columns(const EmbeddingBackward& args, int64_t begin, int64_t end) {
 }  // namespace
 
 void embedding_forward(const EmbeddingForward& args, Stream& stream) {
-  if (args.weight_type == DType::kBf16) {
-    forward_typed<uint16_t>(args, stream);
-  } else {
-    forward_typed<float>(args, stream);
-  }
+  const bool narrow = args.weight_type == DType::kBf16;
+  if (args.x_type == DType::kBf16)
+    return narrow ? forward_typed<uint16_t, uint16_t>(args, stream)
+                  : forward_typed<uint16_t, float>(args, stream);
+  narrow ? forward_typed<float, uint16_t>(args, stream) : forward_typed<float, float>(args, stream);
 }
 
 int64_t embedding_backward_workspace_bytes(const EmbeddingBackward&, int32_t) { return 0; }

@@ -95,7 +95,7 @@ void forward_vector(const NormForward& a, int64_t r, int64_t g) {
 template <class Y, class X, class W>
 void forward(const NormForward& a, Stream& stream) {
   const int64_t width = a.groups * a.d, grain = width < 8192 ? 8192 / width : 1;
-  const auto add_row = residual_row_of(a.residual.branch_type);
+  const auto add_row = residual_row_of(a.residual);
   parallel_ranges(stream, a.rows, grain, [&](int64_t begin, int64_t end) {
     RowMask mask;
     for (int64_t r = begin; r < end; ++r) {

@@ -18,11 +18,13 @@ void each_row(int64_t rows, int64_t d, Stream& stream, const Row& row) {
 }
 
 /// Computes a row without a branch: dropout(x).
+template <class X>
 void drop_row(const ResidualForward& a, int64_t r, RowMask& mask) {
   const int64_t begin = r * a.d;
-  each_piece(a.dropout, r, a.d, a.seq, mask, [&](int64_t j, int n, vf keep) {
-    vstore_n(a.y + begin + j, vmul(vload_n(a.x + begin + j, n), keep), n);
-  });
+  const X* x = static_cast<const X*>(a.x) + begin;
+  X* y = static_cast<X*>(a.y) + begin;
+  each_piece(a.dropout, r, a.d, a.seq, mask,
+             [&](int64_t j, int n, vf keep) { store_n(y + j, vmul(load_n(x + j, n), keep), n); });
 }
 
 template <class T>
@@ -37,7 +39,8 @@ void backward_row(const ResidualBackward& a, int64_t r, RowMask& mask) {
 }  // namespace
 
 void residual_forward(const ResidualForward& args, Stream& stream) {
-  const auto row = args.branch == nullptr ? drop_row : residual_row_of(args.branch_type);
+  const auto dropped = args.type == DType::kBf16 ? drop_row<uint16_t> : drop_row<float>;
+  const auto row = args.branch == nullptr ? dropped : residual_row_of(args);
   each_row(args.rows, args.d, stream, [&](int64_t r, RowMask& mask) { row(args, r, mask); });
 }
 

@@ -34,21 +34,25 @@ HWS_INLINE void each_piece(const Dropout& dropout, int64_t r, int64_t d, int64_t
   }
 }
 
-template <class T>
+template <class X, class T>
 void residual_row(const ResidualForward& a, int64_t r, RowMask& mask) {
   const int64_t begin = r * a.d;
   const T* branch = static_cast<const T*>(a.branch) + begin;
-  const float* x = a.x + begin;
-  float* y = a.y + begin;
+  const X* x = static_cast<const X*>(a.x) + begin;
+  X* y = static_cast<X*>(a.y) + begin;
   each_piece(a.dropout, r, a.d, a.seq, mask, [&](int64_t j, int n, vf keep) {
-    vstore_n(y + j, vadd(vload_n(x + j, n), vmul(load_n(branch + j, n), keep)), n);
+    store_n(y + j, vadd(load_n(x + j, n), vmul(load_n(branch + j, n), keep)), n);
   });
 }
 
-/// Returns the function for a branch of this type.
-inline auto residual_row_of(DType type) {
+/// Returns the function for these types.
+inline auto residual_row_of(const ResidualForward& a) {
   using Row = void (*)(const ResidualForward&, int64_t, RowMask&);
-  return with_element(type, [](auto element) -> Row { return residual_row<decltype(element)>; });
+  return with_element(a.branch_type, [&](auto branch) -> Row {
+    using Branch = decltype(branch);
+    if (a.type == DType::kBf16) return residual_row<uint16_t, Branch>;
+    return residual_row<float, Branch>;
+  });
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-template <class T>
+template <class X, class T>
 struct LookUp {
   EmbeddingForward a;
 
@@ -30,7 +30,7 @@ struct LookUp {
 #pragma unroll
       for (int k = 0; k < N; ++k) x[k] += place[k];
     }
-    store<N>(a.x + i, x);
+    store<N>(static_cast<X*>(a.x) + i, x);
   }
 };
 
@@ -217,9 +217,11 @@ __global__ void __launch_bounds__(kThreads) embedding_backward_kernel(const Embe
 
 void embedding_forward(const EmbeddingForward& args, Stream& stream) {
   const bool wide = args.d % kWide == 0 && all_wide({args.x, args.tokens_weight, args.positions_weight});
-  for_type(args.weight_type, [&](auto tag) {
-    for_each_element(cuda_stream(stream), "embedding_forward", args.rows * args.d, wide,
-                     LookUp<type_of<decltype(tag)>>{args});
+  for_type(args.x_type, [&](auto x) {
+    for_type(args.weight_type, [&](auto weight) {
+      for_each_element(cuda_stream(stream), "embedding_forward", args.rows * args.d, wide,
+                       LookUp<type_of<decltype(x)>, type_of<decltype(weight)>>{args});
+    });
   });
 }
 

@@ -50,14 +50,15 @@ struct StoredRows {
   }
 };
 
-/// Rows of the residual stream, x + dropout(branch), which are also stored.
+/// Rows of the residual stream, x + dropout(branch), which are also stored. The norm uses the stored values.
+template <class X>
 struct SummedRows {
   template <class Team, int kChunks>
   static __device__ void load(float (&x)[kChunks][kWide], const NormForward& a, int64_t row, int64_t,
                               bool wide) {
     const ResidualForward& r = a.residual;
     const int64_t begin = row * a.d;
-    load_row<Team>(x, r.x + begin, a.d, wide);
+    load_row<Team>(x, static_cast<const X*>(r.x) + begin, a.d, wide);
 #pragma unroll
     for (int k = 0; k < kChunks; ++k) {
       const int64_t start = chunk_start<Team>(k);
@@ -65,9 +66,9 @@ struct SummedRows {
       load_weight(branch, r.branch, r.branch_type, begin + start, a.d - start, wide);
       if (start < a.d) drop_features<kWide>(branch, r.dropout, r.seq, row, start);
 #pragma unroll
-      for (int i = 0; i < kWide; ++i) x[k][i] += branch[i];
+      for (int i = 0; i < kWide; ++i) x[k][i] = rounded_to<X>(x[k][i] + branch[i]);
     }
-    store_row<Team>(r.y + begin, x, a.d, wide);
+    store_row<Team>(static_cast<X*>(r.y) + begin, x, a.d, wide);
   }
 };
 
@@ -157,8 +158,10 @@ void norm_forward(const NormForward& args, Stream& stream) {
                norm_forward_kernel<decltype(shape), decltype(rows), type_of<decltype(y)>>, args, block.teams,
                wide, wide_weight);
       };
-      if (args.residual.y != nullptr) return run(SummedRows{});
-      for_type(args.x_type, [&](auto x) { run(StoredRows<type_of<decltype(x)>>{}); });
+      for_type(args.x_type, [&](auto x) {
+        if (args.residual.y != nullptr) return run(SummedRows<type_of<decltype(x)>>{});
+        run(StoredRows<type_of<decltype(x)>>{});
+      });
     });
   });
 }

@@ -16,14 +16,14 @@ __device__ __forceinline__ void drop(float* x, const Args& a, int64_t i) {
   drop_features<N>(x, a.dropout, a.seq, row, i - row * a.d);
 }
 
-template <class T>
+template <class X, class T>
 struct Forward {
   ResidualForward a;
 
   template <int N>
   __device__ void at(int64_t i) const {
     float x[N], branch[N];
-    load<N>(x, a.x + i);
+    load<N>(x, static_cast<const X*>(a.x) + i);
     if (a.branch == nullptr) {
       drop<N>(x, a, i);
     } else {
@@ -32,7 +32,7 @@ struct Forward {
 #pragma unroll
       for (int k = 0; k < N; ++k) x[k] += branch[k];
     }
-    store<N>(a.y + i, x);
+    store<N>(static_cast<X*>(a.y) + i, x);
   }
 };
 
@@ -59,9 +59,11 @@ bool rows_in_chunks(const Args& a) {
 
 void residual_forward(const ResidualForward& args, Stream& stream) {
   const bool wide = rows_in_chunks(args) && all_wide({args.y, args.x, args.branch});
-  for_type(args.branch_type, [&](auto tag) {
-    for_each_element(cuda_stream(stream), "residual_forward", args.rows * args.d, wide,
-                     Forward<type_of<decltype(tag)>>{args});
+  for_type(args.type, [&](auto x) {
+    for_type(args.branch_type, [&](auto branch) {
+      for_each_element(cuda_stream(stream), "residual_forward", args.rows * args.d, wide,
+                       Forward<type_of<decltype(x)>, type_of<decltype(branch)>>{args});
+    });
   });
 }
 

@@ -6,17 +6,17 @@
 
 namespace hawser::kernels {
 
-/// x[r,:] = scale * tokens_weight[tokens[r],:] + positions_weight[positions[r],:], in fp32. Weights are
-/// [vocab,d] and [max_positions,d] of weight_type; positions_weight may be null. tokens, positions: int32
-/// [rows], in range (checked at intake). The table may hold only `words` rows of the vocabulary from id
-/// `first_word` on; other tokens count as zero.
+/// x[r,:] = scale * tokens_weight[tokens[r],:] + positions_weight[positions[r],:], computed in f32 and stored
+/// in x_type (f32 or bf16). Weights are [vocab,d] and [max_positions,d] of weight_type; positions_weight may
+/// be null. tokens, positions: int32 [rows], in range (checked at intake). The table may hold only `words`
+/// rows of the vocabulary from id `first_word` on; other tokens count as zero.
 struct EmbeddingForward {
-  float* x = nullptr;
+  void* x = nullptr;
   const void* tokens_weight = nullptr;
   const void* positions_weight = nullptr;
   const int32_t* tokens = nullptr;
   const int32_t* positions = nullptr;
-  DType weight_type = DType::kF32;
+  DType x_type = DType::kF32, weight_type = DType::kF32;
   int64_t rows = 0, d = 0;
   float scale = 1.0f;
   int64_t first_word = 0;

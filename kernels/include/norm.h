@@ -25,7 +25,8 @@ struct NormForward {
   int64_t rows = 0, groups = 1, d = 0, y_stride = 0, x_stride = 0;
   float eps = 1e-5f, weight_offset = 0.0f;
   /// If residual.y is not null, x is that sum, and this call computes it in the same pass: x == residual.y,
-  /// f32, rows and d are equal, x_stride = d, groups = 1, and there is a branch.
+  /// types, rows and d are equal, x_stride = d, groups = 1, and there is a branch. The norm is that of the
+  /// stored sum: of bf16, it reads the rounded values.
   ResidualForward residual;
 };
 

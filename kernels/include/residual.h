@@ -7,13 +7,14 @@
 
 namespace hawser::kernels {
 
-/// y[r,:] = x[r,:] + dropout(branch[r,:]). x, y are f32 [rows,d] (y may be x); branch has branch_type or is
-/// null (then y = dropout(x), the dropout of the embedding). Row r belongs to dropout_row(dropout, seq, r).
+/// y[r,:] = x[r,:] + dropout(branch[r,:]), computed in f32. x, y are [rows,d] of `type`, f32 or bf16 (y may
+/// be x); branch has branch_type or is null (then y = dropout(x), the dropout of the embedding). Row r
+/// belongs to dropout_row(dropout, seq, r).
 struct ResidualForward {
-  float* y = nullptr;
-  const float* x = nullptr;
+  void* y = nullptr;
+  const void* x = nullptr;
   const void* branch = nullptr;
-  DType branch_type = DType::kF32;
+  DType type = DType::kF32, branch_type = DType::kF32;
   int64_t rows = 0, d = 0, seq = 1;
   Dropout dropout;
 };

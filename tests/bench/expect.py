@@ -13,11 +13,12 @@ import sys
 from pathlib import Path
 
 CLUSTERS = {"h100-80": "H100", "h200-141": "H200"}
-WORKLOADS = [  # name, preset, micro-batch, micro-batches, sequence, precision
-    ("GPT-2 124M, 64 x 1024 x 8, bf16", "gpt2-124m", 64, 8, 1024, "bf16"),
-    ("GPT-2 1558M, 16 x 1024 x 4, bf16", "gpt2-1558m", 16, 4, 1024, "bf16"),
-    ("Llama 3.1 8B, 1 x 2048, bf16_pure", "llama-3.1-8b", 1, 1, 2048, "bf16_pure"),
-    ("Llama 3.1 8B, 1 x 8192, bf16_pure", "llama-3.1-8b", 1, 1, 8192, "bf16_pure"),
+WORKLOADS = [  # name, preset, micro-batch, micro-batches, sequence, precision, type of the residual stream
+    ("GPT-2 124M, 64 x 1024 x 8, bf16", "gpt2-124m", 64, 8, 1024, "bf16", "f32"),
+    ("GPT-2 124M, 64 x 1024 x 8, bf16, /cuda/residual bf16", "gpt2-124m", 64, 8, 1024, "bf16", "bf16"),
+    ("GPT-2 1558M, 16 x 1024 x 4, bf16", "gpt2-1558m", 16, 4, 1024, "bf16", "f32"),
+    ("Llama 3.1 8B, 1 x 2048, bf16_pure", "llama-3.1-8b", 1, 1, 2048, "bf16_pure", "f32"),
+    ("Llama 3.1 8B, 1 x 8192, bf16_pure", "llama-3.1-8b", 1, 1, 8192, "bf16_pure", "f32"),
 ]
 # A kernel belongs to the first part with a word of its name.
 PARTS = {
@@ -44,9 +45,9 @@ were measured. The prediction leaves out the sums of biases, which cuBLASLt comp
 """
 
 
-def plan_of(hawser, cluster, preset, rows, accumulation, sequence, precision):
+def plan_of(hawser, cluster, preset, rows, accumulation, sequence, precision, residual):
     fields = {"/batch/micro_batch": rows, "/batch/grad_accum_steps": accumulation, "/batch/sequence": sequence,
-              "/model/context": sequence, "/precision": precision}
+              "/model/context": sequence, "/precision": precision, "/cuda/residual": residual}
     command = [hawser, "plan", preset, "--cluster", cluster, "--json"]
     for pointer, value in fields.items():
         command += ["--set", f"{pointer}={value}"]

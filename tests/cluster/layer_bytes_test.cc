@@ -48,14 +48,15 @@ void print(const Bytes& bytes) {
   std::printf("  %-20s %8.3f d\n", "norms and residuals", of_stream(bytes));
 }
 
-/// Elements of the residual stream and of its gradient have 4 bytes, inputs and outputs of products have 2.
-/// A layer has two norms. Both compute the sum before them, x + branch, except the first norm of the lowest
-/// layer. The final norm computes the sum of the highest layer; it belongs to the head.
-Bytes stream_of(double layers) {
+/// Elements of the gradient of the residual stream have 4 bytes, inputs and outputs of products have 2, and
+/// the stream has x. A layer has two norms. Both compute the sum before them, x + branch, except the first
+/// norm of the lowest layer. The final norm computes the sum of the highest layer; it belongs to the head.
+Bytes stream_of(double layers, double x = 4) {
+  const double sum = 2 * x + 4;
   return {
       // Reads x and writes n; or reads x and a branch, and writes their sum and n.
-      {"norm_forward", (6 + 12 * (layers - 1) + 12 * layers) / layers},
-      {"norm_backward", 2 * (8 + 10)}  // adds to dx and rounds it; reads dn and x, and writes n again
+      {"norm_forward", (x + 2 + sum * (layers - 1) + sum * layers) / layers},
+      {"norm_backward", 2 * (8 + x + 6)}  // adds to dx and rounds it; reads dn and x, and writes n again
   };
 }
 
@@ -69,6 +70,14 @@ TEST(LayerBytes, OfGpt2) {
   expected["attention_backward"] = 8 * 2;  // o and do besides, dq, dk, dv
   expected["products"] = 113.125;          // a branch's output and dn of each branch have 2 bytes
   EXPECT_EQ(bytes, expected);
+}
+
+TEST(LayerBytes, OfGpt2WithAResidualStreamOfBf16) {
+  const Bytes bytes = layer_bytes(R"({"preset": "gpt2-124m", "precision": "bf16", "device": "cuda",
+      "cuda": {"residual": "bf16"}, "batch": {"micro_batch": 64, "grad_accum_steps": 1, "sequence": 1024}})");
+  print(bytes);
+  EXPECT_LE(of_stream(bytes), 48);
+  for (const auto& [kernel, each] : stream_of(12, 2)) EXPECT_EQ(bytes.at(kernel), each) << kernel;
 }
 
 /// Products write rounded gradients. 8 of 32 heads have keys and values, and the hidden layer is 3.5 times as

@@ -90,6 +90,7 @@ TEST(Rows, NamesOfEnumsHaveTheirMeaning) {
   EXPECT_EQ(numbers("/precision", {"fp32", "bf16", "bf16_pure", "fp16", "fp8"}), after(Precision::kFp8));
   EXPECT_EQ(numbers("/fp8/recipe", {"delayed", "current", "blocks"}), after(Fp8Recipe::kBlocks));
   EXPECT_EQ(numbers("/output_type", {"fp32", "bf16"}), after(Precision::kBf16));
+  EXPECT_EQ(numbers("/cuda/residual", {"f32", "bf16"}), after(DType::kBf16));
   EXPECT_EQ(numbers("/data/format", data::kDataFormatNames), after(DataFormat::kPrepared));
   EXPECT_EQ(numbers("/data/vocabulary", data::kVocabularyKindNames), after(VocabularyKind::kTokenizer));
   EXPECT_EQ(numbers("/data/token_type", data::kTokenTypeNames), after(TokenType::kU32));

@@ -50,6 +50,7 @@ TEST(ConfigRules, DefaultsOfTheSchemaArrive) {
   EXPECT_TRUE(resolved.checkpoint.keep_best);
   EXPECT_EQ(resolved.checkpoint.on_error, SaveFailure::kGoOn);
   EXPECT_TRUE(resolved.cuda.graphs);
+  EXPECT_EQ(resolved.cuda.residual, DType::kF32);
 }
 
 TEST(ConfigRules, DerivesWhatFollows) {

@@ -88,6 +88,7 @@ std::string layout_config(const Problem& p, const Layout& layout) {
   json["device"] = p.device;
   if (p.device_transport != "auto") json["comm"]["device_transport"] = p.device_transport;
   if (!p.graphs) json["cuda"]["graphs"] = false;
+  if (p.residual != "f32") json["cuda"]["residual"] = p.residual;
   if (!p.algorithm_cache.empty()) json["cuda"]["algorithm_cache"] = p.algorithm_cache;
   if (!p.deterministic) json["deterministic"] = false;
   json["precision"] = p.precision;

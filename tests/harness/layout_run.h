@@ -77,6 +77,7 @@ struct Problem {
   std::string rules;                     ///< /optimizer/rules, as JSON; empty: none
   double average = -1;                   ///< /optimizer/average; below 0: none
   bool graphs = true;                    ///< /cuda/graphs
+  std::string residual = "f32";          ///< /cuda/residual
   double dropout = 0.1;
   int64_t weights_every = 3;  ///< the last of this many batches has weights; 0: none
   bool documents = false;     ///< rows of several documents

@@ -29,28 +29,28 @@ Indices indices(int64_t rows, int64_t end, uint32_t seed) {
 }
 
 /// `own`: the table has only some rows of the vocabulary.
-OpCase embedding_case(int64_t rows, int64_t d, DType type, bool positions, bool own = false) {
+OpCase embedding_case(int64_t rows, int64_t d, DType x_type, DType type, bool positions, bool own = false) {
   const int64_t vocab = 11, places = 6;
   const Indices tokens = indices(rows, vocab, 1), at = indices(rows, places, 2);
   EmbeddingForward a;
   a.tokens = tokens->data();
   a.positions = at->data();
-  a.weight_type = type;
+  a.x_type = x_type, a.weight_type = type;
   a.rows = rows;
   a.d = d;
   a.scale = positions ? 1.0f : 5.5f;
   if (own) a.first_word = 3, a.words = 5;
   OpCase c = {"embedding_forward",
               std::to_string(rows) + "x" + std::to_string(d) + (positions ? "_positions" : "") +
-                  (own ? "_own_words/" : "/") + type_word(type),
+                  (own ? "_own_words/" : "/") + type_word(x_type) + "_" + type_word(type),
               {},
               nullptr,
               nullptr};
   c.operands = {input("tokens_weight", type, vocab * d, 1), input("positions_weight", type, places * d, 2),
-                output("x", DType::kF32, rows * d, 1e-6)};
+                output("x", x_type, rows * d, 1e-6)};
   c.fast = [=](const FastCall& call) {
     EmbeddingForward args = a;
-    args.x = call.as<float>(2);
+    args.x = call.data[2];
     args.tokens_weight = call.data[0];
     args.positions_weight = positions ? call.data[1] : nullptr;
     call.table.embedding_forward(args, call.stream);
@@ -247,25 +247,27 @@ std::string name_of(const Branch& b) {
          (b.first_row > 0 ? "_own_rows/" : "/") + type_word(b.type);
 }
 
-/// in_place: y is x. Without a branch, y is dropout(x).
-OpCase residual_case(const Branch& b, bool branch, bool in_place) {
+/// x and y have `type`. in_place: y is x. Without a branch, y is dropout(x).
+OpCase residual_case(const Branch& b, DType type, bool branch, bool in_place) {
   const Samples samples = samples_of(b);
-  const auto a = residual_args<ResidualForward>(b, samples);
+  auto a = residual_args<ResidualForward>(b, samples);
+  a.type = type;
   const int64_t n = a.rows * a.d;
   const size_t y = in_place ? 0 : 2;
-  OpCase c = {"residual_forward",
-              name_of(b) + (branch ? "" : "/no_branch") + (in_place ? "/in_place" : ""),
-              {},
-              nullptr,
-              nullptr};
-  c.operands = {in_place ? in_out("x", DType::kF32, n, 1, 1.0, 1e-6) : input("x", DType::kF32, n, 1),
+  OpCase c = {
+      "residual_forward",
+      name_of(b) + "_of_" + type_word(type) + (branch ? "" : "/no_branch") + (in_place ? "/in_place" : ""),
+      {},
+      nullptr,
+      nullptr};
+  c.operands = {in_place ? in_out("x", type, n, 1, 1.0, 1e-6) : input("x", type, n, 1),
                 input("branch", b.type, n, 2)};
-  if (!in_place) c.operands.push_back(output("y", DType::kF32, n, 1e-6));
+  if (!in_place) c.operands.push_back(output("y", type, n, 1e-6));
   c.fast = [=, keep = samples](const FastCall& call) {
     ResidualForward args = a;
-    args.x = call.as<float>(0);
+    args.x = call.data[0];
     args.branch = branch ? call.data[1] : nullptr;
-    args.y = call.as<float>(y);
+    args.y = call.data[y];
     call.table.residual_forward(args, call.stream);
   };
   c.reference = [=, keep = samples](RealOperands& v) {
@@ -321,10 +323,12 @@ void add_stream_cases(std::vector<OpCase>& cases) {
   for (const DType type : {DType::kF32, DType::kBf16, DType::kF16}) {
     for (const bool positions : {false, true}) {
       if (type == DType::kF16) continue;  // tables are f32 under precision fp16
-      cases.push_back(embedding_case(1, 1, type, positions));
-      cases.push_back(embedding_case(70, 101, type, positions));
-      cases.push_back(embedding_case(70, 101, type, positions, true));
-      cases.push_back(embedding_case(70, 64, type, positions));
+      for (const DType x : {DType::kF32, DType::kBf16}) {
+        cases.push_back(embedding_case(1, 1, x, type, positions));
+        cases.push_back(embedding_case(70, 101, x, type, positions));
+        cases.push_back(embedding_case(70, 101, x, type, positions, true));
+        cases.push_back(embedding_case(70, 64, x, type, positions));
+      }
     }
     for (const bool inverse : {false, true}) {
       cases.push_back(rope_case(turn(5, 1, 2, 0, type, inverse)));
@@ -335,14 +339,15 @@ void add_stream_cases(std::vector<OpCase>& cases) {
       cases.push_back(rope_case(turn_of_neighbours(turn(3, 1, 136, 0, type, inverse), 3)));
     }
     const Branch own_rows = {3, 11, 45, 0.3f, type, 16};
-    cases.push_back(residual_case(own_rows, true, false));
+    for (const DType x : {DType::kF32, DType::kBf16})
+      cases.push_back(residual_case(own_rows, x, true, false));
     cases.push_back(residual_backward_case(own_rows, false));
     for (const float p : {0.0f, 0.3f}) {
       for (const int64_t d : {45, 64}) {
         const Branch b = {3, 11, d, p, type};
         for (const bool in_place : {false, true}) {
-          cases.push_back(residual_case(b, true, in_place));
-          cases.push_back(residual_case(b, false, in_place));
+          for (const DType x : {DType::kF32, DType::kBf16})
+            for (const bool branch : {false, true}) cases.push_back(residual_case(b, x, branch, in_place));
           if (!in_place || type == DType::kF32) cases.push_back(residual_backward_case(b, in_place));
         }
       }

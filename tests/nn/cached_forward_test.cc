@@ -20,13 +20,13 @@ namespace cached_forward_test {
 /// Runs one text of `seq` tokens through the model, at once or through caches.
 class TextRun {
  public:
-  TextRun(const nn::Model& model, const kernels::KernelTable& kernels, DType type, int64_t seq)
+  TextRun(const nn::Model& model, const kernels::KernelTable& kernels, nn::WeightTypes types, int64_t seq)
       : model_(model),
         stream_(2),
         seq_(seq),
         width_(model.config().width),
-        weights_(model.table(), variant_weights(model.table(), model.config().norm_weight_offset), type,
-                 kernels, stream_),
+        weights_(model.table(), variant_weights(model.table(), model.config().norm_weight_offset),
+                 types.product, kernels, stream_),
         rope_(static_cast<size_t>(nn::rope_table_size(model.config(), seq))),
         positions_(static_cast<size_t>(seq)),
         memory_(1 << 22) {
@@ -37,7 +37,7 @@ class TextRun {
     ctx_.kernels = &kernels;
     ctx_.stream = &stream_;
     ctx_.batch = 1;
-    ctx_.type = type;
+    ctx_.type = types.product, ctx_.residual_type = types.residual;
     ctx_.groups = weights_.groups();
   }
 
@@ -46,7 +46,7 @@ class TextRun {
   }
   /// Returns x[seq, width] after the last block.
   std::vector<float> whole() {
-    std::vector<float> x(static_cast<size_t>(seq_ * width_)), y(x.size());
+    std::vector<char> x = stream(), y = x;
     std::vector<char> saved(1 << 22);
     embed(x.data(), 0, seq_);
     for (int64_t l = 0; l < model_.config().layers; ++l) {
@@ -56,16 +56,16 @@ class TextRun {
       model_.block(l).forward(ctx_, region, rope_of(l), y.data(), x.data());
       std::swap(x, y);
     }
-    return x;
+    return floats(x);
   }
 
   std::vector<float> in_pieces(int64_t piece) {
     const int64_t bytes = seq_ * nn::cached_bytes(model_.local(), ctx_.type);
     std::vector<std::vector<char>> caches(static_cast<size_t>(model_.config().layers),
                                           std::vector<char>(static_cast<size_t>(bytes), '\xff'));  // NaN
-    std::vector<float> x(static_cast<size_t>(seq_ * width_));
+    std::vector<char> x = stream();
     for (int64_t begin = 0; begin < seq_; begin += piece) {
-      float* const rows = x.data() + begin * width_;
+      void* const rows = nn::advance(x.data(), begin * width_, ctx_.residual_type);
       embed(rows, begin, std::min(piece, seq_ - begin));
       for (int64_t l = 0; l < model_.config().layers; ++l) {
         nn::Region workspace = scratch();
@@ -74,7 +74,7 @@ class TextRun {
                                        rope_of(l), rows);
       }
     }
-    return x;
+    return floats(x);
   }
 
  private:
@@ -82,7 +82,15 @@ class TextRun {
     std::fill(memory_.begin(), memory_.end(), static_cast<char>(0xff));
     return nn::Region(memory_.data(), static_cast<int64_t>(memory_.size()));
   }
-  void embed(float* x, int64_t begin, int64_t rows) {
+  std::vector<char> stream() const {
+    return std::vector<char>(static_cast<size_t>(seq_ * width_ * dtype_bytes(ctx_.residual_type)));
+  }
+  std::vector<float> floats(const std::vector<char>& x) {
+    std::vector<float> wide(static_cast<size_t>(seq_ * width_));
+    ctx_.kernels->convert({wide.data(), x.data(), DType::kF32, ctx_.residual_type, seq_ * width_}, stream_);
+    return wide;
+  }
+  void embed(void* x, int64_t begin, int64_t rows) {
     ctx_.seq = rows;
     ctx_.tokens_BT = tokens_.data() + begin;
     ctx_.positions_BT = positions_.data() + begin;
@@ -106,8 +114,9 @@ class CachedForward : public ::testing::TestWithParam<ModelVariant> {};
 TEST_P(CachedForward, InPiecesOfAnySizeEqualsOneForward) {
   const nn::Model model(resolve_variant(GetParam()).model);
   for (const kernels::KernelTable* kernels : kernel_tables()) {
-    for (const DType type : {DType::kF32, DType::kBf16}) {
-      TextRun run(model, *kernels, type, model.config().context);
+    for (const nn::WeightTypes& types : {nn::WeightTypes(DType::kF32), nn::WeightTypes(DType::kBf16),
+                                         nn::WeightTypes(DType::kBf16, DType::kF32, {}, DType::kBf16)}) {
+      TextRun run(model, *kernels, types, model.config().context);
       const std::vector<float> expected = run.whole();
       for (const int64_t piece : {int64_t{1}, int64_t{3}, model.config().context}) {
         const std::vector<float> x = run.in_pieces(piece);
@@ -118,7 +127,7 @@ TEST_P(CachedForward, InPiecesOfAnySizeEqualsOneForward) {
         }
         // In bf16, operands that differ in their last fp32 bits are sometimes rounded to different
         // neighbours.
-        EXPECT_LE(std::sqrt(difference / norm), type == DType::kF32 ? 1e-6 : 3e-3)
+        EXPECT_LE(std::sqrt(difference / norm), types.product == DType::kF32 ? 1e-6 : 3e-3)
             << kernels->name << ", pieces of " << piece;
       }
     }

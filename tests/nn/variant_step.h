@@ -28,18 +28,18 @@ class VariantStep {
   /// `form`: with halves, all weight passes of a micro-batch follow all input passes. Arrays that are
   /// recomputed are overwritten in between.
   VariantStep(const ModelVariant& variant, const std::vector<std::string>& frozen,
-              const kernels::KernelTable& kernels, DType type, const nn::BackwardForm& form = {},
+              const kernels::KernelTable& kernels, nn::WeightTypes types, const nn::BackwardForm& form = {},
               int64_t tile_rows = 1)
       : form_(form),
         variant_(variant),
         model_(resolve_variant(variant).model, true, frozen, 1, resolve_variant(variant).moe, 1, tile_rows),
         stream_(kWorkers),
-        memory_(
-            model_.table(),
-            variant_weights(model_.table(), model_.config().norm_weight_offset, variant.new_adapter, type),
-            type, kernels, stream_),
-        costs_(nn::measure_costs(model_, kernels, kWorkers, type, variant.micro_batch, variant.sequence, true,
-                                 false, nn::kAlone, nn::kAllColumns, nullptr, form)),
+        memory_(model_.table(),
+                variant_weights(model_.table(), model_.config().norm_weight_offset, variant.new_adapter,
+                                types.product),
+                types.product, kernels, stream_),
+        costs_(nn::measure_costs(model_, kernels, kWorkers, types, variant.micro_batch, variant.sequence,
+                                 true, false, nn::kAlone, nn::kAllColumns, nullptr, form)),
         batch_(variant_batch(variant, model_.config().vocab_size)),
         rope_(static_cast<size_t>(nn::rope_table_size(model_.config(), variant.sequence))),
         positions_(batch_.tokens.size()),
@@ -56,7 +56,7 @@ class VariantStep {
     }
     ctx_.kernels = &kernels, ctx_.stream = &stream_;
     ctx_.batch = variant.micro_batch, ctx_.seq = variant.sequence;
-    ctx_.type = type;
+    ctx_.type = types.product, ctx_.residual_type = types.residual;
     ctx_.groups = memory_.groups();
     ctx_.training = true;
     ctx_.remakes = form.remakes, ctx_.compress = form.compress;
@@ -197,7 +197,7 @@ class VariantStep {
   nn::StreamInput input(const nn::Context& c, size_t l, std::vector<std::vector<float>>* x) {
     float* const own = (*x)[l].data();
     if (branch_.empty() || l == 0) return own;
-    const float* const saved = reinterpret_cast<const float*>(memory_of_[l - 1]->saved.memory.data());
+    const void* const saved = memory_of_[l - 1]->saved.memory.data();
     return block(l - 1).last_sum(c, own, form_.remakes.rest ? own : saved, branch_.data());
   }
 

@@ -51,7 +51,7 @@ inline plan::Sizes small_sizes(int64_t layers, bool tied, int32_t frozen = 0) {
   s.lookup_gradient = tied && frozen == 0 ? 640 : 0;
   s.tied_head = tied;
   s.scalars = 32, s.norm = 64, s.norm_workspace = 128;
-  s.residual = 256, s.batch = 128, s.losses = 64;
+  s.residual = s.dx = 256, s.batch = 128, s.losses = 64;
   s.block_forward.assign(static_cast<size_t>(layers), {100, 700, 2e9});
   s.block_backward.assign(static_cast<size_t>(layers), {200, 700, 4e9});
   s.loss = {300, 0, 3e9}, s.loss_eval = {150, 0, 1e9}, s.logits = {150, 0, 1e9};

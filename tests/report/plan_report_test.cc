@@ -4,9 +4,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/assembly/assemble.h"
+#include "engine/assembly/engine_plans.h"
 #include "engine/base/error.h"
 #include "engine/config/config_tree.h"
 #include "engine/report/plan_report.h"
+#include "engine/report/precision_summary.h"
 #include "tests/harness/closed_forms.h"
 #include "tests/harness/layout_run.h"
 #include "tests/harness/random_config.h"
@@ -80,6 +83,24 @@ TEST(PlanReport, SaysInWhichTypesItComputesAndSends) {
   const std::string quantized = report_json(p, l).at("types");
   EXPECT_NE(quantized.find("gradients travel as bf16, those of products' weights as int4"), std::string::npos)
       << quantized;
+}
+
+/// Each choice for the residual stream is printed with its bytes for one token of 24 elements.
+TEST(PlanReport, StatesWhatTheResidualStreamCostsOnAGpu) {
+  Problem p;
+  p.precision = "bf16";
+  const auto types = [&] {
+    const train::Assembly a = train::assemble(config::ConfigTree::from_json(layout_config(p, Layout())));
+    return train::precision_summary(a.config, train::strategies_of(a.config).form().data);
+  };
+  EXPECT_EQ(types().find("residual stream"), std::string::npos);
+  p.device = "cuda";
+  const auto has = [&](const char* text) { EXPECT_NE(types().find(text), std::string::npos) << types(); };
+  has("the residual stream is stored as f32 (96 bytes per token after each of the two sums of a layer; with "
+      "/cuda/residual \"bf16\" 48 bytes, rounded to 8 significant bits)");
+  p.residual = "bf16";
+  has("the residual stream is stored as bf16 (48 bytes per token after each of the two sums of a layer, "
+      "rounded to 8 significant bits; with /cuda/residual \"f32\" 96 bytes)");
 }
 
 /// Only stage 3 can keep weights in records.

@@ -20,7 +20,7 @@ inline plan::Sizes stage_sizes(int64_t blocks, bool halves) {
   s.state.assign(static_cast<size_t>(blocks) + 2, state);
   s.halves = halves;
   s.scalars = s.norm = s.norm_workspace = s.batch = s.losses = 64;
-  s.residual = 128;
+  s.residual = s.dx = 128;
   plan::Cost block;
   block.workspace = 64, block.saved = 512, block.kept = halves ? 192 : 0, block.made = halves ? 256 : 0;
   for (auto* costs : {&s.block_forward, &s.block_backward, &s.block_backward_input, &s.block_backward_weight})
