@@ -158,7 +158,7 @@ HWS_NOINLINE void softmax_backward(const AttentionShape& s, const QueryTile& q, 
   const vf kept = vset(s.dropout.p > 0 ? 1.0f / (1.0f - s.dropout.p) : 1.0f);
   const bool capped = s.softcap > 0, masked = k.masked[c];
   for (int row = 0; row < rows.last - rows.first; row += 2) {
-    vf p[2], ds[2], slope[2];
+    vf p[2], ds[2], slope[2] = {one, one};
     Group<2> finished;
     for (int r = 0; r < 2; ++r) {
       vf& score = finished.v[r];

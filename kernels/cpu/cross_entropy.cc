@@ -78,7 +78,7 @@ inline void add_block(LogSumExp& all, float max, float sum) {
 inline int64_t block_size(int64_t vocab, int64_t j) { return vocab - j < kBlock ? vocab - j : kBlock; }
 
 /// Returns the statistics of a row, and caps z in place.
-__attribute__((noinline)) LogSumExp log_sum_exp(float* z, int64_t vocab, float softcap) {
+HWS_NOINLINE LogSumExp log_sum_exp(float* z, int64_t vocab, float softcap) {
   LogSumExp all = {0, 0};
   for (int64_t j = 0; j < vocab; j += kBlock) {
     const int64_t n = block_size(vocab, j);
@@ -92,7 +92,7 @@ __attribute__((noinline)) LogSumExp log_sum_exp(float* z, int64_t vocab, float s
 /// Like log_sum_exp without a cap, with the same bits. From the block of the maximum on, the exponentials are
 /// those of the gradient, and overwrite z; `kept` is the first of these columns. The next row is `next`
 /// elements further.
-__attribute__((noinline)) LogSumExp log_sum_exp_kept(float* z, int64_t vocab, int64_t next, int64_t& kept) {
+HWS_NOINLINE LogSumExp log_sum_exp_kept(float* z, int64_t vocab, int64_t next, int64_t& kept) {
   const float row_max = max_of(z, vocab);
   LogSumExp all = {0, 0};
   kept = vocab;
@@ -121,8 +121,8 @@ HWS_INLINE void each_vector_in_place(float* z, int64_t n, const Body& body) {
 
 /// z[j] = (exp(z[j] - max) / sum) * slope of the cap * scale, for capped z. From column `kept` on, z already
 /// holds the exponentials. The element of the target is computed separately.
-__attribute__((noinline)) void gradient(float* z, int64_t vocab, int64_t kept, const LogSumExp& all,
-                                        float softcap, float grad_scale) {
+HWS_NOINLINE void gradient(float* z, int64_t vocab, int64_t kept, const LogSumExp& all, float softcap,
+                           float grad_scale) {
   const vf shift = vset(all.max), factor = vset(static_cast<float>(grad_scale / all.sum)), one = vset(1.0f);
   const vf inverse_cap = vset(softcap > 0 ? 1.0f / softcap : 0.0f);
   each_vector_in_place(z, kept, [&](auto x) {
