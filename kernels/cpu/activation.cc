@@ -22,27 +22,60 @@ struct Range {
 template <class E>
 using Vectors = void (*)(const Range<E>& r, int64_t n);
 
+constexpr int kGroup = 4;
+
+/// Access to a single vector, or to the vectors of a group.
+template <class V, class E>
+HWS_INLINE V load_as(const E* p) {
+  if constexpr (kGroupSize<V> != 0) {
+    return load_any_order<kGroupSize<V>>(p);
+  } else {
+    return load(p);
+  }
+}
+template <class E>
+HWS_INLINE void store_as(E* p, vf x) {
+  store(p, x);
+}
+template <int N, class E>
+HWS_INLINE void store_as(E* p, const Group<N>& x) {
+  store_any_order(p, x);
+}
+
+/// Calls body(j, V) for the vectors of n elements: groups, then single vectors. V is a value of the type that
+/// body works on.
+template <class Body>
+HWS_INLINE void for_vectors(int64_t n, const Body& body) {
+  int64_t j = 0;
+  for (; j + kGroup * kLanes <= n; j += kGroup * kLanes) body(j, Group<kGroup>{});
+  for (; j < n; j += kLanes) body(j, vzero());
+}
+
 /// y[j] = act(h[j]) (* up[j] if gated).
 template <Activation kKind, bool kGated, class E>
 void forward_vectors(const Range<E>& r, int64_t n) {
-  for (int64_t j = 0; j < n; j += kLanes) {
-    const vf value = Act<kKind>::value(load(r.h + j));
-    store(r.y + j, kGated ? vmul(value, load(r.up + j)) : value);
-  }
+  for_vectors(
+      n, [&](int64_t j, auto type) __attribute__((always_inline)) {
+        using V = decltype(type);
+        const auto value = Act<kKind>::value(load_as<V>(r.h + j));
+        store_as(r.y + j, kGated ? vmul(value, load_as<V>(r.up + j)) : value);
+      });
 }
 
 /// dh[j] = dy[j] * act'(h[j]) (* up[j], and dup[j] = dy[j] * act(h[j]) if gated), and y as above.
 template <Activation kKind, bool kGated, class E>
 void backward_vectors(const Range<E>& r, int64_t n) {
-  for (int64_t j = 0; j < n; j += kLanes) {
-    vf value, slope;
-    const vf grad = load(r.dy + j);
-    Act<kKind>::both(load(r.h + j), value, slope);
-    const vf up = kGated ? load(r.up + j) : grad;
-    if (r.y != nullptr) store(r.y + j, kGated ? vmul(value, up) : value);
-    if (kGated) store(r.dup + j, vmul(grad, value));
-    store(r.dh + j, vmul(kGated ? vmul(grad, up) : grad, slope));
-  }
+  for_vectors(
+      n, [&](int64_t j, auto type) __attribute__((always_inline)) {
+        using V = decltype(type);
+        V value, slope;
+        const auto grad = load_as<V>(r.dy + j);
+        Act<kKind>::both(load_as<V>(r.h + j), value, slope);
+        const auto up = kGated ? load_as<V>(r.up + j) : grad;
+        if (r.y != nullptr) store_as(r.y + j, kGated ? vmul(value, up) : value);
+        if (kGated) store_as(r.dup + j, vmul(grad, value));
+        store_as(r.dh + j, vmul(kGated ? vmul(grad, up) : grad, slope));
+      });
 }
 
 /// Copies the elements of the last vector of a range into a padded vector. The padding is zero. Null stays

@@ -16,11 +16,14 @@ struct Act;
 /// share one exponential, and both stay accurate where they are small.
 template <>
 struct Act<Activation::kGelu> {
-  static HWS_INLINE vf exponential(vf x) { return vexp2(vmul(vmul(x, x), vset(-0.72134752044448170f))); }
-  static HWS_INLINE vf cdf(vf x, vf e) {
-    const vf t = vdiv(vset(1.0f), vfma(vset(0.33f), vabs(x), vset(1.0f)));
-    vf p = vset(-0.02080754f);
-    p = vfma(p, t, vset(0.123079725f));
+  template <class V>
+  static HWS_INLINE V exponential(V x) {
+    return vexp2(vmul(vmul(x, x), vset(-0.72134752044448170f)));
+  }
+  template <class V>
+  static HWS_INLINE V cdf(V x, V e) {
+    const V t = vdiv(vset(1.0f), vfma(vset(0.33f), vabs(x), vset(1.0f)));
+    V p = vfma(t, vset(-0.02080754f), vset(0.123079725f));
     p = vfma(p, t, vset(-0.267185897f));
     p = vfma(p, t, vset(0.22463043f));
     p = vfma(p, t, vset(-0.0565267578f));
@@ -28,12 +31,16 @@ struct Act<Activation::kGelu> {
     p = vfma(p, t, vset(0.111065842f));
     p = vfma(p, t, vset(0.132302791f));
     p = vfma(p, t, vset(0.131622165f));
-    const vf tail = vmul(vmul(p, t), e);
+    const V tail = vmul(vmul(p, t), e);
     return vselect_le(x, vset(0.0f), tail, vsub(vset(1.0f), tail));
   }
-  static HWS_INLINE vf value(vf x) { return vmul(x, cdf(x, exponential(x))); }
-  static HWS_INLINE void both(vf x, vf& value, vf& slope) {
-    const vf e = exponential(x), c = cdf(x, e);
+  template <class V>
+  static HWS_INLINE V value(V x) {
+    return vmul(x, cdf(x, exponential(x)));
+  }
+  template <class V>
+  static HWS_INLINE void both(V x, V& value, V& slope) {
+    const V e = exponential(x), c = cdf(x, e);
     value = vmul(x, c);
     slope = vfma(vmul(x, vset(0.39894228040143268f)), e, c);
   }
@@ -45,16 +52,28 @@ template <>
 struct Act<Activation::kGeluTanh> {
   static constexpr float kSqrt2OverPi = 0.79788456080286536f, kCubic = 0.044715f;
   /// Bounds x: beyond 10 the sigmoid is 0 or 1 to precision; up to 10 neither e nor its inverse overflows.
-  static HWS_INLINE vf bounded(vf x) { return vmin(vset(10.0f), vmax(vset(-10.0f), x)); }
-  static HWS_INLINE vf exponential(vf b) {
-    const vf u = vfma(vset(kCubic), vmul(vmul(b, b), b), b);
+  template <class V>
+  static HWS_INLINE V bounded(V x) {
+    return vmin(vset(10.0f), vmax(vset(-10.0f), x));
+  }
+  template <class V>
+  static HWS_INLINE V exponential(V b) {
+    const V u = vfma(vset(kCubic), vmul(vmul(b, b), b), b);
     return vexp(vmul(vset(-2 * kSqrt2OverPi), u));
   }
-  static HWS_INLINE vf sigmoid(vf e) { return vdiv(vset(1.0f), vadd(vset(1.0f), e)); }
-  static HWS_INLINE vf value(vf x) { return vmul(x, sigmoid(exponential(bounded(x)))); }
-  static HWS_INLINE void both(vf x, vf& value, vf& slope) {
-    const vf b = bounded(x), e = exponential(b), c = sigmoid(e), one = vset(1.0f);
-    const vf inner = vmul(vset(2 * kSqrt2OverPi), vfma(vset(3 * kCubic), vmul(b, b), one));
+  template <class V>
+  static HWS_INLINE V sigmoid(V e) {
+    return vdiv(vset(1.0f), vadd(vset(1.0f), e));
+  }
+  template <class V>
+  static HWS_INLINE V value(V x) {
+    return vmul(x, sigmoid(exponential(bounded(x))));
+  }
+  template <class V>
+  static HWS_INLINE void both(V x, V& value, V& slope) {
+    const vf one = vset(1.0f);
+    const V b = bounded(x), e = exponential(b), c = sigmoid(e);
+    const V inner = vmul(vset(2 * kSqrt2OverPi), vfma(vset(3 * kCubic), vmul(b, b), one));
     value = vmul(x, c);
     slope = vfma(vmul(vmul(b, c), vmul(e, c)), inner, c);
   }
@@ -62,13 +81,19 @@ struct Act<Activation::kGeluTanh> {
 
 template <>
 struct Act<Activation::kSilu> {
-  static HWS_INLINE vf sigmoid(vf x) {
+  template <class V>
+  static HWS_INLINE V sigmoid(V x) {
     const vf one = vset(1.0f);
     return vdiv(one, vadd(one, vexp(vneg(x))));
   }
-  static HWS_INLINE vf value(vf x) { return vmul(x, sigmoid(x)); }
-  static HWS_INLINE void both(vf x, vf& value, vf& slope) {
-    const vf s = sigmoid(x), one = vset(1.0f);
+  template <class V>
+  static HWS_INLINE V value(V x) {
+    return vmul(x, sigmoid(x));
+  }
+  template <class V>
+  static HWS_INLINE void both(V x, V& value, V& slope) {
+    const vf one = vset(1.0f);
+    const V s = sigmoid(x);
     value = vmul(x, s);
     slope = vmul(s, vfma(x, vsub(one, s), one));
   }

@@ -75,14 +75,15 @@ inline void move_reference(Softmax& running, int c, vf strip_sum, vf greatest, f
 template <class Words>
 HWS_NOINLINE vf softmax_vector(vf reference, const float* column, int n, vf unit, const float* keep,
                                float* words) {
-  vf sum[kRows];
+  Group<kRows> sums;
+  vf(&sum)[kRows] = sums.v;
   for (int r = 0; r < kRows; ++r) sum[r] = vzero();
   for (int row = 0; row < n; row += kRows) {
-    vf p[kRows];
-    for (int r = 0; r < kRows; ++r) {
-      p[r] = Words::exp2(vsub(vmul(unit, vload(column + (row + r) * kPanel)), reference));
-      sum[r] = vadd(sum[r], p[r]);
-    }
+    Group<kRows> scores;
+    for (int r = 0; r < kRows; ++r) scores.v[r] = vload(column + (row + r) * kPanel);
+    Group<kRows> powers = Words::exp2(vsub(vmul(unit, scores), reference));
+    sums = vadd(sums, powers);
+    vf(&p)[kRows] = powers.v;
     if (keep != nullptr) {
       for (int r = 0; r < kRows; ++r) p[r] = vmul(p[r], vload(keep + (row + r) * kTile));
     }
@@ -157,16 +158,21 @@ HWS_NOINLINE void softmax_backward(const AttentionShape& s, const QueryTile& q, 
   const vf kept = vset(s.dropout.p > 0 ? 1.0f / (1.0f - s.dropout.p) : 1.0f);
   const bool capped = s.softcap > 0, masked = k.masked[c];
   for (int row = 0; row < rows.last - rows.first; row += 2) {
-    vf p[2], ds[2];
+    vf p[2], ds[2], slope[2] = {one, one};
+    Group<2> finished;
     for (int r = 0; r < 2; ++r) {
-      const int64_t at = (row + r) * kPanel;
-      vf score = vload(scores + at), slope = one, dp = vload(grads + at);
+      vf& score = finished.v[r];
+      score = vload(scores + (row + r) * kPanel);
       if (capped) {
         score = vtanh(vmul(score, argument));
-        slope = vfnma(score, score, one);
+        slope[r] = vfnma(score, score, one);
       }
       if (masked) score = mask_scores(range, rows.first + row + r, score);
-      const vf probability = Words::exp2_for_words(vfma(score, unit, lse2));
+    }
+    const Group<2> probabilities = Words::exp2_for_words(vfma(finished, unit, lse2));
+    for (int r = 0; r < 2; ++r) {
+      const vf probability = probabilities.v[r];
+      vf dp = vload(grads + (row + r) * kPanel);
       p[r] = probability;
       if (keep != nullptr) {
         const vf factor = vmul(kept, vload(keep + (row + r) * kTile));
@@ -174,7 +180,7 @@ HWS_NOINLINE void softmax_backward(const AttentionShape& s, const QueryTile& q, 
         dp = vmul(dp, factor);
       }
       ds[r] = vmul(probability, vsub(dp, delta));
-      if (capped) ds[r] = vmul(ds[r], slope);
+      if (capped) ds[r] = vmul(ds[r], slope[r]);
     }
     Words::store_lines(out.p + row * kLine, kLine, p[0], p[1]);
     Words::store_lines(out.ds + row * kLine, kLine, ds[0], ds[1]);

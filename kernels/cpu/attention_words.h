@@ -16,8 +16,14 @@ struct F32TileWords {
   static HWS_INLINE vf multiply_add(vf a, vf b, vf sum) { return vfma(a, b, sum); }
 
   /// 2^x: exp2 for sums and lse; exp2_for_words if only words are made of the result.
-  static HWS_INLINE vf exp2(vf x) { return vexp2(x); }
-  static HWS_INLINE vf exp2_for_words(vf x) { return vexp2(x); }
+  template <class V>
+  static HWS_INLINE V exp2(V x) {
+    return vexp2(x);
+  }
+  template <class V>
+  static HWS_INLINE V exp2_for_words(V x) {
+    return vexp2(x);
+  }
 
   /// Returns kLanes words along a line: its next n values, 0 < n <= kLanes * kPerWord; the rest 0.
   template <class E>

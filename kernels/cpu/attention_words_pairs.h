@@ -17,8 +17,14 @@ struct Bf16TileWords {
 
   static HWS_INLINE vf rounded(vf x) { return widen_bf16((__m256i)_mm512_cvtneps_pbh(x)); }
 
-  static HWS_INLINE vf exp2(vf x) { return vexp2_coarse<4>(x); }
-  static HWS_INLINE vf exp2_for_words(vf x) { return vexp2_coarse<3>(x); }
+  template <class V>
+  static HWS_INLINE V exp2(V x) {
+    return vexp2_coarse<4>(x);
+  }
+  template <class V>
+  static HWS_INLINE V exp2_for_words(V x) {
+    return vexp2_coarse<3>(x);
+  }
 
   template <class E>
   static HWS_INLINE vf along(const E* p, int n) {

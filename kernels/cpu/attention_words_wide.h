@@ -14,9 +14,16 @@ struct WideTileWords {
 
   static HWS_INLINE vf rounded(vf x) { return through<Narrow>(x); }
 
-  static HWS_INLINE vf exp2(vf x) { return vexp2_coarse<4>(x); }
+  template <class V>
+  static HWS_INLINE V exp2(V x) {
+    return vexp2_coarse<4>(x);
+  }
   /// Rounding to a half has smaller errors than the coarsest power.
-  static HWS_INLINE vf exp2_for_words(vf x) { return vexp2_coarse < __is_same(Narrow, Half) ? 4 : 3 > (x); }
+  template <class V>
+  static HWS_INLINE V exp2_for_words(V x) {
+    constexpr int kDegree = __is_same(Narrow, Half) ? 4 : 3;
+    return vexp2_coarse<kDegree>(x);
+  }
 
   template <class E>
   static HWS_INLINE vf along(const E* p, int n) {

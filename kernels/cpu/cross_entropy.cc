@@ -1,6 +1,6 @@
-// Softmax cross entropy: one task per row of logits. The first pass goes block by block, so that it reads
-// memory once for the maximum and the sum of exponentials of a block; the second pass, if requested, writes
-// the gradient over the logits. Ranks that divide the vocabulary exchange their statistics of each row in
+// Softmax cross entropy: one task per row of logits. A pass goes block by block, so that it reads memory once
+// for the maximum and the sum of exponentials of a block; another pass, if requested, writes the gradient
+// over the logits. Exponentials take longer than memory, so most of them are computed only once. Ranks that divide the vocabulary exchange their statistics of each row in
 // between.
 #include HWS_SIMD
 
@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kBlock = 4096;  // elements; a multiple of every level's step
 constexpr int kUnroll = 4;
+constexpr int kLine = 16;  // floats of a cache line
 
 /// The largest of z and the sum of exp(z - max): fp32 within a block, fp64 across blocks.
 struct LogSumExp {
@@ -40,54 +41,97 @@ inline float max_of(const float* z, int64_t n) {
   return best;
 }
 
-inline float sum_of_exp(const float* z, int64_t n, float max) {
+/// Returns the sum of exp(z - max), and stores these exponentials over z if kStores. The memory `ahead`
+/// elements further is prefetched: memory would otherwise wait while exponentials are computed.
+template <bool kStores>
+HWS_NOINLINE float sum_of_exp(float* z, int64_t n, float max, int64_t ahead) {
   const vf shift = vset(max);
-  vf sum[kUnroll] = {vzero(), vzero(), vzero(), vzero()};
+  Group<kUnroll> sums = {vzero(), vzero(), vzero(), vzero()};
   int64_t j = 0;
   for (; j + kUnroll * kLanes <= n; j += kUnroll * kLanes) {
-    for (int u = 0; u < kUnroll; ++u) sum[u] = vadd(sum[u], vexp(vsub(vload(z + j + u * kLanes), shift)));
+    for (int line = 0; line < kUnroll * kLanes; line += kLine) __builtin_prefetch(z + j + ahead + line);
+    const Group<kUnroll> e = vexp(vsub(load_group<kUnroll>(z + j), shift));
+    if (kStores) store(z + j, e);
+    sums = vadd(sums, e);
   }
-  for (; j + kLanes <= n; j += kLanes) sum[0] = vadd(sum[0], vexp(vsub(vload(z + j), shift)));
+  vf(&sum)[kUnroll] = sums.v;
+  for (; j + kLanes <= n; j += kLanes) {
+    const vf e = vexp(vsub(vload(z + j), shift));
+    if (kStores) vstore(z + j, e);
+    sum[0] = vadd(sum[0], e);
+  }
   if (j < n) {
     const int rest = static_cast<int>(n - j);
     const vf e = vexp(vsub(vload_n(z + j, rest), shift));
+    if (kStores) vstore_n(z + j, e, rest);
     sum[1] = vadd(sum[1], vselect_lt(viota(), vset(static_cast<float>(rest)), e, vzero()));
   }
   return vsum(vadd(vadd(sum[0], sum[1]), vadd(sum[2], sum[3])));
 }
 
+/// Adds a block's exponentials to the statistics, of which `max` is the new maximum.
+inline void add_block(LogSumExp& all, float max, float sum) {
+  all.sum = all.sum * __builtin_exp(static_cast<double>(all.max) - max) + sum;
+  all.max = max;
+}
+
+inline int64_t block_size(int64_t vocab, int64_t j) { return vocab - j < kBlock ? vocab - j : kBlock; }
+
 /// Returns the statistics of a row, and caps z in place.
-__attribute__((noinline)) LogSumExp log_sum_exp(float* z, int64_t vocab, float softcap) {
+HWS_NOINLINE LogSumExp log_sum_exp(float* z, int64_t vocab, float softcap) {
   LogSumExp all = {0, 0};
   for (int64_t j = 0; j < vocab; j += kBlock) {
-    const int64_t n = vocab - j < kBlock ? vocab - j : kBlock;
+    const int64_t n = block_size(vocab, j);
     if (softcap > 0) cap_range(z + j, n, softcap);
-    const float block_max = max_of(z + j, n);
-    const float max = j == 0 || block_max > all.max ? block_max : all.max;
-    all.sum = all.sum * __builtin_exp(static_cast<double>(all.max) - max) + sum_of_exp(z + j, n, max);
-    all.max = max;
+    const float block_max = max_of(z + j, n), max = j == 0 || block_max > all.max ? block_max : all.max;
+    add_block(all, max, sum_of_exp<false>(z + j, n, max, kBlock));
   }
   return all;
 }
 
-/// z[j] = (exp(z[j] - max) / sum) * slope of the cap * scale, for capped z. The element of the target is
-/// computed separately.
-__attribute__((noinline)) void gradient(float* z, int64_t vocab, const LogSumExp& all, float softcap,
-                                        float grad_scale) {
+/// Like log_sum_exp without a cap, with the same bits. From the block of the maximum on, the exponentials are
+/// those of the gradient, and overwrite z; `kept` is the first of these columns. The next row is `next`
+/// elements further.
+HWS_NOINLINE LogSumExp log_sum_exp_kept(float* z, int64_t vocab, int64_t next, int64_t& kept) {
+  const float row_max = max_of(z, vocab);
+  LogSumExp all = {0, 0};
+  kept = vocab;
+  for (int64_t j = 0; j < vocab; j += kBlock) {
+    const int64_t n = block_size(vocab, j);
+    const float block_max = kept < vocab ? row_max : max_of(z + j, n);
+    const float max = j == 0 || block_max > all.max ? block_max : all.max;
+    if (max == row_max && kept == vocab) kept = j;
+    add_block(all, max,
+              kept < vocab ? sum_of_exp<true>(z + j, n, max, next) : sum_of_exp<false>(z + j, n, max, next));
+  }
+  return all;
+}
+
+/// Calls body for the vectors of n elements, in groups as far as possible; z[j] becomes what it returns.
+template <class Body>
+HWS_INLINE void each_vector_in_place(float* z, int64_t n, const Body& body) {
+  int64_t j = 0;
+  for (; j + kUnroll * kLanes <= n; j += kUnroll * kLanes) store(z + j, body(load_group<kUnroll>(z + j)));
+  for (; j + kLanes <= n; j += kLanes) vstore(z + j, body(vload(z + j)));
+  if (j < n) {
+    const int rest = static_cast<int>(n - j);
+    vstore_n(z + j, body(vload_n(z + j, rest)), rest);
+  }
+}
+
+/// z[j] = (exp(z[j] - max) / sum) * slope of the cap * scale, for capped z. From column `kept` on, z already
+/// holds the exponentials. The element of the target is computed separately.
+HWS_NOINLINE void gradient(float* z, int64_t vocab, int64_t kept, const LogSumExp& all, float softcap,
+                           float grad_scale) {
   const vf shift = vset(all.max), factor = vset(static_cast<float>(grad_scale / all.sum)), one = vset(1.0f);
   const vf inverse_cap = vset(softcap > 0 ? 1.0f / softcap : 0.0f);
-  const auto grad = [&](vf x) {
-    const vf p = vmul(vexp(vsub(x, shift)), factor);
+  each_vector_in_place(z, kept, [&](auto x) {
+    const auto p = vmul(vexp(vsub(x, shift)), factor);
     if (softcap <= 0) return p;
-    const vf ratio = vmul(x, inverse_cap);
+    const auto ratio = vmul(x, inverse_cap);
     return vmul(p, vfnma(ratio, ratio, one));
-  };
-  int64_t j = 0;
-  for (; j + kLanes <= vocab; j += kLanes) vstore(z + j, grad(vload(z + j)));
-  if (j < vocab) {
-    const int rest = static_cast<int>(vocab - j);
-    vstore_n(z + j, grad(vload_n(z + j, rest)), rest);
-  }
+  });
+  each_vector_in_place(z + kept, vocab - kept, [&](auto e) { return vmul(e, factor); });
 }
 
 /// Returns the gradient at the target, whose capped logit was z_target.
@@ -123,13 +167,17 @@ inline void row(const CrossEntropy& a, int64_t r) {
   const int32_t target = a.targets[r];
   if (target == -100) return masked_row(a, r);
   float* z = logits_of(a, r);
-  const LogSumExp all = log_sum_exp(z, a.vocab, a.softcap);
-  const float weight = weight_of(a, r), z_target = z[target];
+  const bool keeps = a.backward && a.softcap <= 0;
+  const float logit = z[target];
+  int64_t kept = a.vocab;
+  const LogSumExp all = keeps ? log_sum_exp_kept(z, a.vocab, logits_of(a, r + 1) - z, kept)
+                              : log_sum_exp(z, a.vocab, a.softcap);
+  const float weight = weight_of(a, r), z_target = keeps ? logit : z[target];
   const double loss = __builtin_log(all.sum) + (static_cast<double>(all.max) - z_target);
   a.losses[r] = static_cast<float>(loss * weight);
   if (!a.backward) return;
   const float scale = *a.grad_scale * weight;
-  gradient(z, a.vocab, all, a.softcap, scale);
+  gradient(z, a.vocab, kept, all, a.softcap, scale);
   z[target] = target_gradient(z_target, all, a.softcap, scale);
 }
 
@@ -191,7 +239,7 @@ inline void divided_row(const CrossEntropyDivided& a, int64_t r) {
   if (!own.backward) return;
   const int64_t target = own_target(own, a.first_word, r);
   const float scale = *own.grad_scale * weight, own_z = target >= 0 ? z[target] : 0.0f;
-  gradient(z, own.vocab, all, own.softcap, scale);
+  gradient(z, own.vocab, own.vocab, all, own.softcap, scale);
   if (target >= 0) z[target] = target_gradient(own_z, all, own.softcap, scale);
 }
 

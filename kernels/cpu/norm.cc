@@ -52,44 +52,101 @@ HWS_INLINE vf zero_beyond(vf x, int lanes) {
   return lanes == kLanes ? x : vselect_lt(viota(), vset(static_cast<float>(lanes)), x, vzero());
 }
 
-/// Computes y of one row with known statistics. The forward uses it, and so does the backward, to recompute
-/// the same bits.
-template <class Args, class Y, class X, class W>
-void write_output(const Args& a, int64_t r, int64_t g) {
+/// The sum of terms of a row, added while another row is written. It has the bits of sum_vectors.
+template <class X>
+struct NextRow {
+  const X* x;
+  bool squares;  // terms are x^2, else x
+  Group<kUnroll> sum = {vzero(), vzero(), vzero(), vzero()};
+
+  template <class V>
+  HWS_INLINE V term(V value) const {
+    return squares ? vmul(value, value) : value;
+  }
+  HWS_INLINE void add(int64_t j, Group<kUnroll>) { sum = vadd(sum, term(load_group<kUnroll>(x + j))); }
+  HWS_INLINE void add(int64_t j, vf) { sum.v[0] = vadd(sum.v[0], term(load(x + j))); }
+  HWS_INLINE void add_rest(int64_t j, int n) { sum.v[1] = vadd(sum.v[1], term(load_n(x + j, n))); }
+  float total() const { return vsum(vadd(vadd(sum.v[0], sum.v[1]), vadd(sum.v[2], sum.v[3]))); }
+};
+struct NoRow {
+  template <class V>
+  HWS_INLINE void add(int64_t, V) {}
+  HWS_INLINE void add_rest(int64_t, int) {}
+};
+
+/// Computes y of one row with known statistics, and meanwhile adds up `next`: memory would otherwise wait
+/// while a row in the cache is written. The forward uses it, and so does the backward, to recompute the same
+/// bits.
+template <class Args, class Y, class X, class W, class Next>
+void write_output(const Args& a, int64_t r, int64_t g, Next& next) {
   const X* x = static_cast<const X*>(a.x) + r * a.x_stride + g * a.d;
   Y* y = static_cast<Y*>(a.y) + r * a.y_stride + g * a.d;
   const W* weight = static_cast<const W*>(a.weight);
   const W* bias = static_cast<const W*>(a.bias);
   const vf mu = vset(a.mean != nullptr ? a.mean[r * a.groups + g] : 0.0f),
            inv = vset(a.rstd[r * a.groups + g]), offset = vset(a.weight_offset);
-  const auto output = [&](int64_t j, int n) {
-    const vf scale = vadd(offset, load_lanes(weight + j, n));
-    const vf xhat = vmul(vsub(load_lanes(x + j, n), mu), inv);
-    store_lanes(y + j, bias != nullptr ? vfma(xhat, scale, load_lanes(bias + j, n)) : vmul(xhat, scale), n);
+  const auto output = [&](auto x_j, auto w_j, auto bias_j) {
+    const auto scale = vadd(offset, w_j), xhat = vmul(vsub(x_j, mu), inv);
+    return bias != nullptr ? vfma(xhat, scale, bias_j) : vmul(xhat, scale);
   };
-  for_vectors(
-      a.d, [&](int64_t j) { output(j, kLanes); }, output);
+  const W* const b = bias != nullptr ? bias : weight;  // not used without a bias
+  int64_t j = 0;
+  for (; j + kUnroll * kLanes <= a.d; j += kUnroll * kLanes) {
+    next.add(j, Group<kUnroll>{});
+    store(y + j,
+          output(load_group<kUnroll>(x + j), load_group<kUnroll>(weight + j), load_group<kUnroll>(b + j)));
+  }
+  for (; j + kLanes <= a.d; j += kLanes) {
+    next.add(j, vzero());
+    store(y + j, output(load(x + j), load(weight + j), load(b + j)));
+  }
+  if (j == a.d) return;
+  const int n = static_cast<int>(a.d - j);
+  next.add_rest(j, n);
+  store_n(y + j, output(load_n(x + j, n), load_n(weight + j, n), load_n(b + j, n)), n);
 }
 
-template <class Y, class X, class W>
-void forward_vector(const NormForward& a, int64_t r, int64_t g) {
-  const X* x = static_cast<const X*>(a.x) + r * a.x_stride + g * a.d;
+/// Computes the statistics of one row from the sum of its elements, or without a mean of their squares.
+template <class X>
+void set_statistics(const NormForward& a, const X* x, int64_t at, float sum) {
   const float inverse_d = 1.0f / static_cast<float>(a.d);
-  float mean = 0;
+  float var = sum * inverse_d;
   if (a.mean != nullptr) {
-    mean = sum_vectors(a.d, [&](int64_t j, int n) { return load_lanes(x + j, n); }) * inverse_d;
-    a.mean[r * a.groups + g] = mean;
+    const float mean = sum * inverse_d;
+    a.mean[at] = mean;
+    const vf mu = vset(mean);
+    var = sum_vectors(a.d,
+                      [&](int64_t j, int n) {
+                        const vf centred = zero_beyond(vsub(load_lanes(x + j, n), mu), n);
+                        return vmul(centred, centred);
+                      }) *
+          inverse_d;
   }
-  const vf mu = vset(mean);
-  const float var = sum_vectors(a.d,
-                                [&](int64_t j, int n) {
-                                  const vf centred = zero_beyond(vsub(load_lanes(x + j, n), mu), n);
-                                  return vmul(centred, centred);
-                                }) *
-                    inverse_d;
-  const float rstd = 1.0f / __builtin_sqrtf(var + a.eps);
-  a.rstd[r * a.groups + g] = rstd;
-  write_output<NormForward, Y, X, W>(a, r, g);
+  a.rstd[at] = 1.0f / __builtin_sqrtf(var + a.eps);
+}
+
+/// Normalises vectors [begin, end), numbered across rows and groups. Each is written while the next is read.
+template <class Y, class X, class W>
+void forward_vectors(const NormForward& a, int64_t begin, int64_t end) {
+  const auto row_at = [&](int64_t at) {
+    return static_cast<const X*>(a.x) + at / a.groups * a.x_stride + at % a.groups * a.d;
+  };
+  const bool squares = a.mean == nullptr;
+  float sum = sum_vectors(a.d, [&](int64_t j, int n) {
+    const vf x = load_lanes(row_at(begin) + j, n);
+    return squares ? vmul(x, x) : x;
+  });
+  for (int64_t at = begin; at < end; ++at) {
+    set_statistics(a, row_at(at), at, sum);
+    if (at + 1 < end) {
+      NextRow<X> next = {row_at(at + 1), squares};
+      write_output<NormForward, Y, X, W>(a, at / a.groups, at % a.groups, next);
+      sum = next.total();
+    } else {
+      NoRow next;
+      write_output<NormForward, Y, X, W>(a, at / a.groups, at % a.groups, next);
+    }
+  }
 }
 
 template <class Y, class X, class W>
@@ -97,10 +154,11 @@ void forward(const NormForward& a, Stream& stream) {
   const int64_t width = a.groups * a.d, grain = width < 8192 ? 8192 / width : 1;
   const auto add_row = residual_row_of(a.residual);
   parallel_ranges(stream, a.rows, grain, [&](int64_t begin, int64_t end) {
+    if (a.residual.y == nullptr) return forward_vectors<Y, X, W>(a, begin * a.groups, end * a.groups);
     RowMask mask;
     for (int64_t r = begin; r < end; ++r) {
-      if (a.residual.y != nullptr) add_row(a.residual, r, mask);
-      for (int64_t g = 0; g < a.groups; ++g) forward_vector<Y, X, W>(a, r, g);
+      add_row(a.residual, r, mask);
+      forward_vectors<Y, X, W>(a, r, r + 1);
     }
   });
 }
@@ -122,6 +180,12 @@ inline int64_t block_rows(int64_t rows) {
 inline int64_t blocks_of(int64_t rows) { return (rows + block_rows(rows) - 1) / block_rows(rows); }
 inline int64_t padded(int64_t d) { return (d + 15) / 16 * 16; }
 
+template <class Y, class X, class W>
+void write_row(const NormBackward& a, int64_t r, int64_t g) {
+  NoRow next;
+  write_output<NormBackward, Y, X, W>(a, r, g, next);
+}
+
 /// Returns the function that recomputes y; null if y is not wanted.
 template <class X>
 auto output_again(const NormBackward& a) -> void (*)(const NormBackward&, int64_t, int64_t) {
@@ -131,9 +195,9 @@ auto output_again(const NormBackward& a) -> void (*)(const NormBackward&, int64_
   return with_element_beside<X>(a.y_type, [&](auto y) -> Output {
     using Y = decltype(y);
     if constexpr (!__is_same(Y, Half) && !__is_same(X, Half)) {
-      if (a.weight_type == DType::kBf16) return write_output<Args, Y, X, uint16_t>;
+      if (a.weight_type == DType::kBf16) return write_row<Y, X, uint16_t>;
     }
-    return write_output<Args, Y, X, float>;
+    return write_row<Y, X, float>;
   });
 }
 
@@ -146,8 +210,12 @@ void backward_vector(const NormBackward& a, const float* scale, float* dweight, 
   DX* dx = static_cast<DX*>(a.dx) + r * a.dx_stride + g * a.d;
   const vf mu = vset(a.mean != nullptr ? a.mean[r * a.groups + g] : 0.0f),
            inv = vset(a.rstd[r * a.groups + g]);
+  // Prefetches what follows: dx of this row, then x and dy of the next.
+  const int64_t x_next = a.groups > 1 ? a.d : a.x_stride, dy_next = a.groups > 1 ? a.d : a.dy_stride;
   vf sum = vzero(), dot = vzero();
   const auto gather = [&](int64_t j, int n) {
+    __builtin_prefetch(dx + j, 1);
+    __builtin_prefetch(x + x_next + j);
     const vf dyj = load_lanes(dy + j, n), dxhat = vmul(dyj, load_lanes(scale + j, n));
     const vf xhat = vmul(vsub(load_lanes(x + j, n), mu), inv);  // dy is 0 after the last lane
     sum = vadd(sum, dxhat);
@@ -162,6 +230,7 @@ void backward_vector(const NormBackward& a, const float* scale, float* dweight, 
            mean_dot = vset(vsum(dot) * inverse_d);
   const bool add = a.dx_accumulate;
   const auto output = [&](int64_t j, int n) {
+    __builtin_prefetch(dy + dy_next + j);
     const vf dxhat = vmul(load_lanes(dy + j, n), load_lanes(scale + j, n));
     const vf xhat = vmul(vsub(load_lanes(x + j, n), mu), inv);
     const vf grad = vmul(inv, vfnma(xhat, mean_dot, vsub(dxhat, mean_sum)));

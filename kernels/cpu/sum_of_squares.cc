@@ -10,6 +10,7 @@ namespace {
 constexpr int kSums = 16;  ///< sums of one block, side by side
 constexpr int kDoubles = kLanes / 2, kVectors = kSums / kDoubles;
 constexpr int64_t kMinBlocks = 256;  ///< blocks in one task: 64 KiB
+constexpr int64_t kAhead = 4096;     ///< bytes: the processor itself reads ahead only within a page
 
 /// Sums the squares of kNormBlock elements. A square is exact, so every level gets the same bits, with or
 /// without fused multiply-add.
@@ -25,7 +26,7 @@ HWS_INLINE double block_sum(const float* g) {
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) {
       const vd x = vload_widened(g + i + v * kDoubles);
-      sums[v] += x * x;
+      sums[v] = vfma(x, x, sums[v]);
     }
   }
 #pragma GCC unroll 16
@@ -55,6 +56,7 @@ void task_sum(ExactSum* sum, const SumOfSquares& args, int64_t begin, int64_t n)
       __builtin_memcpy(last, g, static_cast<size_t>(left * bytes));
       g = last;
     }
+    for (int64_t line = 0; line < block_bytes; line += 64) __builtin_prefetch(g + kAhead + line);
     const float* block = reinterpret_cast<const float*>(g);
     if (narrow) {
       widen(wide, reinterpret_cast<const uint16_t*>(g));

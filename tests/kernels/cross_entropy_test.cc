@@ -66,6 +66,34 @@ TEST(CrossEntropy, AGradientRowSumsToZero) {
   EXPECT_LT(r.logits[77], 0.0f);
 }
 
+TEST(CrossEntropy, ARowOfSeveralBlocksHasTheLossOfItsForwardAndTheExactGradient) {
+  std::vector<float> logits(13000);
+  std::mt19937 generator(2);
+  std::normal_distribution<float> normal(0.0f, 2.0f);
+  for (float& z : logits) z = normal(generator);
+  logits[100] = 10.0f, logits[5000] = 12.0f, logits[9000] = 11.0f;  // the second block has the maximum
+  const Losses forward = run(logits, {7000}, false), both = run(logits, {7000}, true);
+  EXPECT_EQ(both.losses, forward.losses);
+  double sum = 0;
+  for (const float z : logits) sum += std::exp(static_cast<double>(z) - 12);
+  for (size_t j = 0; j < logits.size(); ++j) {
+    const double p = std::exp(static_cast<double>(logits[j]) - 12) / sum;
+    if (j != 7000) ASSERT_NEAR(both.logits[j], p, 1e-6 * p) << j;
+  }
+}
+
+TEST(CrossEntropy, TheBitsOfAnExponentialDoNotDependOnItsColumn) {
+  for (const float z : {-1.0f, -85.9f, -86.5f, -88.0f, -100.0f, -103.9f, -104.5f, -1e30f, -INFINITY}) {
+    std::vector<float> logits(69, -1.0f);
+    logits[10] = 0.0f, logits[3] = logits[66] = z;
+    const Losses r = run(logits, {10}, true);
+    EXPECT_EQ(r.logits[3], r.logits[66]) << z;
+    EXPECT_NEAR(r.logits[3], std::exp(static_cast<double>(z)) / (1 + 66 * std::exp(-1.0) + 2 * std::exp(z)),
+                1e-6 * std::exp(z) + 1e-44)
+        << z;
+  }
+}
+
 TEST(CrossEntropy, WeightsOfOneAreNoWeightsBitForBit) {
   const std::vector<float> logits = {0.3f, -1.7f, 2.9f, 0.1f, 0.2f, 0.4f}, ones = {1.0f, 1.0f};
   const Losses plain = run(logits, {1, 2}, true), weighted = run(logits, {1, 2}, true, 0, ones.data());

@@ -122,6 +122,7 @@ HWS_INLINE void vstore_f16_n(Half* p, vf v, int n) {
 
 using vd = float64x2_t;
 HWS_INLINE vd vload_widened(const float* p) { return vcvt_f64_f32(vld1_f32(p)); }
+HWS_INLINE vd vfma(vd a, vd b, vd c) { return vfmaq_f64(c, a, b); }
 HWS_INLINE double vsum(vd a) { return vpaddd_f64(a); }
 
 using vu64 = uint64x2_t;

@@ -135,6 +135,7 @@ HWS_INLINE void vstream_end() { _mm_sfence(); }
 
 using vd = __m512d;
 HWS_INLINE vd vload_widened(const float* p) { return _mm512_cvtps_pd(_mm256_loadu_ps(p)); }
+HWS_INLINE vd vfma(vd a, vd b, vd c) { return _mm512_fmadd_pd(a, b, c); }
 HWS_INLINE double vsum(vd a) {
   const __m256d b = _mm256_add_pd(_mm512_castpd512_pd256(a), _mm512_extractf64x4_pd(a, 1));
   const __m128d c = _mm_add_pd(_mm256_castpd256_pd128(b), _mm256_extractf128_pd(b, 1));

@@ -111,6 +111,7 @@ HWS_INLINE void vstore_f16(Half* p, vf v) { vstore_f16_n(p, v, 4); }
 
 /// A vector of half as many doubles; + and * are the compiler's.
 typedef double vd __attribute__((vector_size(16)));
+HWS_INLINE vd vfma(vd a, vd b, vd c) { return a * b + c; }
 HWS_INLINE vd vload_widened(const float* p) { return vd{p[0], p[1]}; }
 /// Adds halves until one element is left, starting with lane i and lane i + lanes / 2.
 HWS_INLINE double vsum(vd a) { return a[0] + a[1]; }

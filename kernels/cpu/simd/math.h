@@ -1,63 +1,96 @@
 // exp, 2^x and tanh in terms of the vector operations of a level, and the typed loads and stores. Each
 // level's header includes this file at its end. The polynomials are minimax fits (Remez) to the functions
-// named next to them; errors are within a few units in the last place of the result.
+// named next to them; errors are within a few units in the last place of the result. V is a vector or a
+// group of vectors.
 #pragma once
+
+#include "kernels/cpu/simd/group.h"
 
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
+/// Levels without an instruction for a * 2^n define vscale2_near for groups: it is faster than vscale2 but
+/// only for |n| <= 125, and for |a| in [0.5, 2]. vwithin tests that all lanes are between bounds; NaN is not.
+/// Both ways give the same bits.
+template <class V>
+concept ScalesNear = requires(V x) {
+  vscale2_near(x, x);
+};
+template <class V>
+HWS_INLINE V vscaled(V a, V n) {
+  if constexpr (ScalesNear<V>) {
+    return vscale2_near(a, n);
+  } else {
+    return vscale2(a, n);
+  }
+}
+
 /// e^x: 0 below -104 (so also for -inf), infinity above 89, NaN for NaN.
-HWS_INLINE vf vexp(vf x) {
-  x = vmin(vset(89.0f), vmax(vset(-104.0f), x));  // NaN passes: vmin and vmax return their second operand if
-                                                  // they cannot order the two
-  const vf n = vround(vmul(x, vset(1.44269504f)));
+template <class V>
+HWS_INLINE V vexp(V x) {
+  if constexpr (ScalesNear<V>) {
+    if (!vwithin(x, 86.0f)) return each_vector(vexp<vf>, x);
+  } else {
+    x = vmin(vset(89.0f), vmax(vset(-104.0f), x));  // NaN passes: vmin and vmax return their second operand
+                                                    // if they cannot order the two
+  }
+  const V n = vround(vmul(x, vset(1.44269504f)));
   // n * ln 2 in two parts; the first has few bits, so that n times it is exact.
-  const vf r = vfnma(n, vset(-2.12194440e-4f), vfnma(n, vset(0.693359375f), x));
-  vf p = vset(0.00138144626249f);  // (e^r - 1 - r) / r^2 on |r| <= ln 2 / 2
-  p = vfma(p, r, vset(0.00836878045449f));
+  const V r = vfnma(n, vset(-2.12194440e-4f), vfnma(n, vset(0.693359375f), x));
+  // (e^r - 1 - r) / r^2 on |r| <= ln 2 / 2
+  V p = vfma(r, vset(0.00138144626249f), vset(0.00836878045449f));
   p = vfma(p, r, vset(0.0416683942926f));
   p = vfma(p, r, vset(0.166665201075f));
   p = vfma(p, r, vset(0.499999934122f));
   p = vfma(vmul(p, r), r, r);
-  return vscale2(vadd(p, vset(1.0f)), n);
+  return vscaled<V>(vadd(p, vset(1.0f)), n);
 }
 
 /// 2^x: 0 below -150 (so also for -inf), exactly 1 at 0, 2^127 above 127, NaN for NaN.
-HWS_INLINE vf vexp2(vf x) {
-  x = vmin(vset(127.0f), vmax(vset(-151.0f), x));  // NaN passes through
-  const vf n = vround(x), r = vsub(x, n);
-  vf p = vset(0.001326472690803621f);  // (2^r - 1) / r on |r| <= 1/2
-  p = vfma(p, r, vset(0.009671512660418742f));
+template <class V>
+HWS_INLINE V vexp2(V x) {
+  if constexpr (ScalesNear<V>) {
+    if (!vwithin(x, 125.0f)) return each_vector(vexp2<vf>, x);
+  } else {
+    x = vmin(vset(127.0f), vmax(vset(-151.0f), x));  // NaN passes through
+  }
+  const V n = vround(x), r = vsub(x, n);
+  // (2^r - 1) / r on |r| <= 1/2
+  V p = vfma(r, vset(0.001326472690803621f), vset(0.009671512660418742f));
   p = vfma(p, r, vset(0.05550733744213416f));
   p = vfma(p, r, vset(0.24022242084922407f));
   p = vfma(p, r, vset(0.6931469775984953f));
-  return vscale2(vfma(p, r, vset(1.0f)), n);
+  return vscaled<V>(vfma(p, r, vset(1.0f)), n);
 }
 
 /// 2^x with less precision, for values that will be rounded to bf16: relative errors of 3e-6 (degree 4) and
 /// 9e-5 (degree 3); at least 2^127 above 127.
-template <int kDegree>
-HWS_INLINE vf vexp2_coarse(vf x) {
+template <int kDegree, class V>
+HWS_INLINE V vexp2_coarse(V x) {
   constexpr float kSeries[2][4] = {// (2^r - 1) / r on 0 <= r <= 1, from the highest power down
                                    {0.0770670421f, 0.227644991f, 0.695116786f},
                                    {0.0134266843f, 0.0522424743f, 0.241280205f, 0.693044845f}};
-  const vf r = vfraction(x);
-  vf p = vset(kSeries[kDegree - 3][0]);
+  if constexpr (ScalesNear<V>) {
+    if (!vwithin(x, 124.0f)) return each_vector(vexp2_coarse<kDegree, vf>, x);
+  }
+  const V r = vfraction(x);
+  V p = vfma(r, vset(kSeries[kDegree - 3][0]), vset(kSeries[kDegree - 3][1]));
 #pragma GCC unroll 3
-  for (int i = 1; i < kDegree; ++i) p = vfma(p, r, vset(kSeries[kDegree - 3][i]));
+  for (int i = 2; i < kDegree; ++i) p = vfma(p, r, vset(kSeries[kDegree - 3][i]));
   return vscale2_whole(vfma(p, r, vset(1.0f)), x);
 }
 
-HWS_INLINE vf vtanh(vf x) {
-  const vf a = vabs(x), t = vmul(x, x);
-  vf p = vset(-0.00570497781614f);  // (tanh(x) / x - 1) / x^2 over x^2 on |x| <= 0.625
-  p = vfma(p, t, vset(0.0206390778925f));
+template <class V>
+HWS_INLINE V vtanh(V x) {
+  const V a = vabs(x), t = vmul(x, x);
+  // (tanh(x) / x - 1) / x^2 over x^2 on |x| <= 0.625
+  V p = vfma(t, vset(-0.00570497781614f), vset(0.0206390778925f));
   p = vfma(p, t, vset(-0.0537397117286f));
   p = vfma(p, t, vset(0.13331442149f));
   p = vfma(p, t, vset(-0.333332819396f));
-  const vf small = vfma(vmul(p, t), x, x);
-  const vf e = vexp(vadd(a, a));
-  const vf large = vsub(vset(1.0f), vdiv(vset(2.0f), vadd(e, vset(1.0f))));
+  const V small = vfma(vmul(p, t), x, x);
+  const V e = vexp(vadd(a, a));
+  const V large = vsub(vset(1.0f), vdiv(vset(2.0f), vadd(e, vset(1.0f))));
   return vselect_le(a, vset(0.625f), small, vcopysign(large, x));
 }
 
@@ -75,6 +108,31 @@ HWS_INLINE void store(Half* p, vf v) { vstore_f16(p, v); }
 HWS_INLINE void store_n(float* p, vf v, int n) { vstore_n(p, v, n); }
 HWS_INLINE void store_n(uint16_t* p, vf v, int n) { vstore_bf16_n(p, v, n); }
 HWS_INLINE void store_n(Half* p, vf v, int n) { vstore_f16_n(p, v, n); }
+
+// Consecutive vectors.
+template <int N, class E>
+HWS_INLINE Group<N> load_group(const E* p) {
+  Group<N> x;
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) x.v[i] = load(p + i * kLanes);
+  return x;
+}
+template <int N, class E>
+HWS_INLINE void store(E* p, const Group<N>& x) {
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) store(p + i * kLanes, x.v[i]);
+}
+
+// The same for element-wise work, which may give the elements to lanes in any order; it is the same order for
+// all arrays of one type.
+template <int N, class E>
+HWS_INLINE Group<N> load_any_order(const E* p) {
+  return load_group<N>(p);
+}
+template <int N, class E>
+HWS_INLINE void store_any_order(E* p, const Group<N>& x) {
+  store(p, x);
+}
 
 // Scalar access by the same element types.
 HWS_INLINE float load_scalar(const float* p) { return *p; }

@@ -116,6 +116,7 @@ HWS_INLINE vf vload_f16(const Half* p) { return vload_f16_n(p, 4); }
 HWS_INLINE void vstore_f16(Half* p, vf v) { vstore_f16_n(p, v, 4); }
 
 using vd = __m128d;
+HWS_INLINE vd vfma(vd a, vd b, vd c) { return a * b + c; }
 HWS_INLINE vd vload_widened(const float* p) {
   return _mm_cvtps_pd(_mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
 }

@@ -77,12 +77,16 @@ HWS_INLINE __m256i first_lanes(int n) {
 
 HWS_INLINE vf vload(const float* p) { return _mm256_loadu_ps(p); }
 HWS_INLINE void vstore(float* p, vf v) { _mm256_storeu_ps(p, v); }
-HWS_INLINE vf vload_n(const float* p, int n) { return _mm256_maskload_ps(p, first_lanes(n)); }
-/// A panel of the matrix product has kTileRows values a word. These are stored in two parts, because a masked
-/// store takes a dozen cycles on AMD processors.
+HWS_INLINE vf vload_n(const float* p, int n) {
+  return n == kLanes ? vload(p) : _mm256_maskload_ps(p, first_lanes(n));
+}
+/// A masked store takes a dozen cycles on AMD processors. Whole vectors do not need it. A panel of the matrix
+/// product has kTileRows values a word, which are stored in two parts.
 HWS_INLINE void vstore_n(float* p, vf v, int n) {
   static_assert(kTileRows == 6);
-  if (__builtin_constant_p(n) && n == kTileRows) {
+  if (n == kLanes) {
+    vstore(p, v);
+  } else if (__builtin_constant_p(n) && n == kTileRows) {
     _mm_storeu_ps(p, _mm256_castps256_ps128(v));
     _mm_storel_pi(reinterpret_cast<__m64*>(p + 4), _mm256_extractf128_ps(v, 1));
   } else {
@@ -94,18 +98,22 @@ HWS_INLINE vf vload_bf16(const uint16_t* p) {
   const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
 }
-/// Returns the low halves of eight words, packed.
-HWS_INLINE __m128i narrow(__m256i x) {
-  return _mm256_castsi256_si128(_mm256_permute4x64_epi64(_mm256_packus_epi32(x, x), 0x08));
+/// Returns a word whose upper half is a number rounded to bf16, to nearest even. NaN may lose its meaning.
+HWS_INLINE __m256i round_number(vf v) {
+  const __m256i u = _mm256_castps_si256(v);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+  return _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+}
+/// The same for any value: NaN becomes quiet.
+HWS_INLINE __m256i round_any(vf v) {
+  const vf quiet = _mm256_or_ps(v, _mm256_castsi256_ps(_mm256_set1_epi32(0x400000)));
+  return _mm256_castps_si256(
+      _mm256_blendv_ps(_mm256_castsi256_ps(round_number(v)), quiet, _mm256_cmp_ps(v, v, _CMP_UNORD_Q)));
 }
 HWS_INLINE void vstore_bf16(uint16_t* p, vf v) {
-  const __m256i u = _mm256_castps_si256(v), high = _mm256_srli_epi32(u, 16);
-  const __m256i odd = _mm256_and_si256(high, _mm256_set1_epi32(1));
-  const __m256i round = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
-  const __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(u, round), 16);
-  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
-  const __m256i quiet = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), narrow(_mm256_blendv_epi8(rounded, quiet, nan)));
+  const __m256i x = _mm256_srli_epi32(round_any(v), 16);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                   _mm_packus_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1)));
 }
 HWS_INLINE vf vload_bf16_n(const uint16_t* p, int n) {
   if (n == kLanes) return vload_bf16(p);
@@ -148,6 +156,7 @@ HWS_INLINE void vstore_f16_n(Half* p, vf v, int n) {
 
 using vd = __m256d;
 HWS_INLINE vd vload_widened(const float* p) { return _mm256_cvtps_pd(_mm_loadu_ps(p)); }
+HWS_INLINE vd vfma(vd a, vd b, vd c) { return _mm256_fmadd_pd(a, b, c); }
 HWS_INLINE double vsum(vd a) {
   const __m128d b = _mm_add_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
   return _mm_cvtsd_f64(_mm_add_sd(b, _mm_unpackhi_pd(b, b)));
@@ -224,7 +233,97 @@ HWS_INLINE void vtranspose(vf rows[8]) {
 }  // namespace hawser::kernels::HWS_LEVEL
 
 #include "kernels/cpu/simd/exponent.h"
+#include "kernels/cpu/simd/group.h"
+
+namespace hawser::kernels::HWS_LEVEL {
+namespace {
+
+/// Tests of all lanes at once, by the bits of magnitudes: NaN has larger ones than any number.
+template <int N>
+HWS_INLINE bool vwithin(const Group<N>& x, float bound) {
+  vf greatest = vabs(x.v[0]);
+#pragma GCC unroll 8
+  for (int i = 1; i < N; ++i) greatest = vmax_bits(greatest, vabs(x.v[i]));
+  const __m256i beyond = _mm256_cmpgt_epi32(_mm256_castps_si256(greatest), _mm256_castps_si256(vset(bound)));
+  return __builtin_expect(_mm256_testz_si256(beyond, beyond), 1) != 0;
+}
+
+/// Adds n to the exponents of a. Results are normal, so this is exact.
+template <int N>
+HWS_INLINE Group<N> vscale2_near(const Group<N>& a, const Group<N>& n) {
+  Group<N> y;
+#pragma GCC unroll 8
+  for (int i = 0; i < N; ++i) {
+    const __m256i power = _mm256_slli_epi32(_mm256_cvtps_epi32(n.v[i]), 23);
+    y.v[i] = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a.v[i]), power));
+  }
+  return y;
+}
+
+/// The halves of 2^x, for |x| <= 124.
+template <int N>
+HWS_INLINE Group<N> vfraction(const Group<N>& x) {
+  return vsub(x, vfloor(x));
+}
+template <int N>
+HWS_INLINE Group<N> vscale2_whole(const Group<N>& a, const Group<N>& x) {
+  return vscale2_near(a, vfloor(x));
+}
+
+}  // namespace
+}  // namespace hawser::kernels::HWS_LEVEL
+
 #include "kernels/cpu/simd/math.h"
+
+namespace hawser::kernels::HWS_LEVEL {
+namespace {
+
+HWS_INLINE bool any_nan(vf a, vf b) { return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_UNORD_Q)) != 0; }
+
+template <>
+HWS_INLINE vf through<uint16_t>(vf x) {
+  return _mm256_castsi256_ps(_mm256_and_si256(round_any(x), _mm256_set1_epi32(-0x10000)));
+}
+
+/// Vectors of even and odd elements need no shuffling.
+template <int N>
+requires(N % 2 == 0) HWS_INLINE Group<N> load_any_order(const uint16_t* p) {
+  Group<N> x;
+#pragma GCC unroll 8
+  for (int i = 0; i < N; i += 2) {
+    const __m256i both = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + i * kLanes));
+    x.v[i] = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
+    x.v[i + 1] = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32(-0x10000)));
+  }
+  return x;
+}
+template <int N>
+requires(N % 2 == 0) HWS_INLINE void store_any_order(uint16_t* p, const Group<N>& x) {
+#pragma GCC unroll 8
+  for (int i = 0; i < N; i += 2) {
+    __m256i even = round_number(x.v[i]), odd = round_number(x.v[i + 1]);
+    if (__builtin_expect(any_nan(x.v[i], x.v[i + 1]), 0))
+      even = round_any(x.v[i]), odd = round_any(x.v[i + 1]);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + i * kLanes),
+                        _mm256_blend_epi16(_mm256_srli_epi32(even, 16), odd, 0xaa));
+  }
+}
+
+/// Two vectors at a time need one comparison with NaN, and one packing.
+template <int N>
+requires(N % 2 == 0) HWS_INLINE void store(uint16_t* p, const Group<N>& x) {
+#pragma GCC unroll 8
+  for (int i = 0; i < N; i += 2) {
+    __m256i a = round_number(x.v[i]), b = round_number(x.v[i + 1]);
+    if (__builtin_expect(any_nan(x.v[i], x.v[i + 1]), 0)) a = round_any(x.v[i]), b = round_any(x.v[i + 1]);
+    const __m256i packed = _mm256_packus_epi32(_mm256_srli_epi32(a, 16), _mm256_srli_epi32(b, 16));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + i * kLanes), _mm256_permute4x64_epi64(packed, 0xd8));
+  }
+}
+
+}  // namespace
+}  // namespace hawser::kernels::HWS_LEVEL
+
 #include "kernels/cpu/simd/plain_stream.h"
 #include "kernels/cpu/simd/row_values.h"
 
