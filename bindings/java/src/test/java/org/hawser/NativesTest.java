@@ -124,7 +124,8 @@ class NativesTest {
     String own = onArm ? "aarch64" : "x86-64";
     String mismatch = " is for " + (onArm ? "x86-64" : "aarch64") + " processors, but this VM is " + own;
     for (String name : List.of("libhawser_jni.so", "libhawser.so.0")) {
-      Path other = Files.createDirectories(folder.resolve("other-" + name));
+      // The run path also has the folder two levels up, which must not have the right library.
+      Path other = Files.createDirectories(folder.resolve("others").resolve(name).resolve("natives"));
       for (String each : List.of("libhawser_jni.so", "libhawser.so.0")) {
         byte[] bytes = Files.readAllBytes(natives().resolve(each));
         if (each.equals(name)) bytes[18] = (byte) (onArm ? 62 : 183); // e_machine of ELF
