@@ -4,13 +4,17 @@
 #   conda_platform   its name in conda
 #   tool_prefix      prefix of the binutils that read and strip its files
 #   build_folder     where its packages are built
+#   wheel_platform   what auditwheel is asked for: it accepts only platforms of this machine, and finds others by itself
 #   toolchain        CMake toolchain file, or ""
 architecture=${HAWSER_ARCH:-amd64}
 case "$architecture" in
-  amd64) processor=x86_64 conda_platform=linux-64 tool_prefix="" build_folder=$root/build-packages toolchain="" ;;
+  amd64)
+    processor=x86_64 conda_platform=linux-64 tool_prefix="" build_folder=$root/build-packages toolchain=""
+    wheel_platform=manylinux_2_34_x86_64
+    ;;
   arm64)
     processor=aarch64 conda_platform=linux-aarch64 tool_prefix=aarch64-linux-gnu- build_folder=$root/build-packages-arm64
-    toolchain=$root/packaging/aarch64.cmake
+    toolchain=$root/packaging/aarch64.cmake wheel_platform=auto
     ;;
   *) fail "no packages for the architecture $architecture; known: amd64, arm64" ;;
 esac

@@ -28,7 +28,7 @@ settings=(-C build-dir="$build")
 [ -z "$toolchain" ] || settings+=(-C cmake.args="$(IFS=';' && echo "${cross[*]}")")
 pip wheel --quiet --no-build-isolation --no-deps --disable-pip-version-check --wheel-dir "$work/built" "${settings[@]}" \
   "$root/bindings/python"
-auditwheel repair --plat "manylinux_2_34_$processor" --exclude libsodium.so.23 --strip -z 9 \
+auditwheel repair --plat "$wheel_platform" --exclude libsodium.so.23 --strip -z 9 \
   --wheel-dir "$work/wheel" "$work"/built/*.whl >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 
 # Makes hawser-train-text: the text module, which pip installs next to the library of the other wheel.
