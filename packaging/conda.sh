@@ -31,7 +31,8 @@ from rattler_build import build_recipes
 
 work, platform = sys.argv[1:]
 build_recipes([f"{work}/recipe/recipe.yaml"], channel=[f"file://{work}/channel"], output_dir=f"{work}/channel",
-              package_format="conda:19", no_build_id=True, target_platform=platform)
+              package_format="conda:19", no_build_id=True, target_platform=platform,
+              test="native")  # packages of another architecture are tested elsewhere (tests/packaging/arm64_test.sh)
 PYTHON
 rm -rf "$dist/conda/$conda_platform" "$dist/conda/noarch"
 mkdir -p "$dist/conda"

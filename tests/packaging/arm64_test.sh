@@ -8,7 +8,7 @@ export HAWSER_DIST=$2 HAWSER_ARCH=arm64
 source "$source/packaging/portable_build.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-root=$(bash "$source/packaging/arm64_root.sh")
+debian=$(bash "$source/packaging/arm64_root.sh")
 for _ in $(seq 60); do echo "Many strands, one pull. The rope pulls a ship along the quay and back."; done >"$work/text.txt"
 model='"model": {"vocab_size": 256, "context": 16, "layers": 1, "width": 32, "heads": 2}'
 cat >"$work/config.json" <<JSON
@@ -16,7 +16,7 @@ cat >"$work/config.json" <<JSON
 JSON
 
 # arm FOLDER PROGRAM...: runs a program for Arm; FOLDER has the shared libraries that its run path does not find.
-arm() { qemu-aarch64 -L "$root" -E LD_LIBRARY_PATH="$1" "${@:2}"; }
+arm() { qemu-aarch64 -L "$debian" -E LD_LIBRARY_PATH="$1" "${@:2}"; }
 
 # only_arm FOLDER LEAST: every ELF file of the folder is for Arm and needs only glibc 2.34; there are at least LEAST.
 only_arm() {
@@ -79,7 +79,7 @@ with hawser.Engine({$model, "data": {"path": "$work/text.txt", "vocabulary": "by
 assert len(losses) == 8 and losses[-1] < losses[0], losses
 print(f"Python {platform.python_version()}, {platform.machine()}: loss {losses[0]:.3f} to {losses[-1]:.3f}")
 PYTHON
-  PYTHONPATH=$1 arm "$2" "$root/usr/bin/python3.11" "$work/train.py" >"$work/said" || { cat "$work/said"; fail "Python"; }
+  PYTHONPATH=$1 arm "$2" "$debian/usr/bin/python3.11" "$work/train.py" >"$work/said" || { cat "$work/said"; fail "Python"; }
   grep -E "aarch64: loss" "$work/said" || fail "not the Python of arm64: $(cat "$work/said")"
 }
 
@@ -138,7 +138,7 @@ case "$kind" in
     mkdir "$work/classes"
     javac -d "$work/classes" -cp "$jars.jar" "$source/bindings/java/examples/Train.java"
     path=$jars.jar:$jars-natives-linux-aarch64.jar:$jars-natives-text-linux-aarch64.jar:$work/classes
-    arm "" "$root/usr/lib/jvm/java-17-openjdk-arm64/bin/java" "-Dhawser.cache=$work/cache" -cp "$path" \
+    arm "" "$debian/usr/lib/jvm/java-17-openjdk-arm64/bin/java" "-Dhawser.cache=$work/cache" -cp "$path" \
       Train "$work/text.txt" 10 >"$work/said" 2>&1 || { cat "$work/said"; fail "Java"; }
     grep "^step 10" "$work/said" || fail "Java trained nothing: $(cat "$work/said")"
     grep -q "^The " "$work/said" || fail "Java generated nothing"
