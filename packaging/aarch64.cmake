@@ -1,7 +1,7 @@
 # CMake toolchain file: compiles for 64-bit Arm with Debian's cross compiler, and runs what it compiled under qemu-user.
 # `bash tests/run.sh --arm` installs both (arm64_packages in install_packages.sh), builds with this file and runs tests.
 #
-#   cmake -S . -B build-arm --toolchain packaging/aarch64.cmake -DHAWSER_TEXT=OFF -DHAWSER_CUDA=OFF
+#   cmake -S . -B build-arm --toolchain packaging/aarch64.cmake -DHAWSER_CUDA=OFF
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

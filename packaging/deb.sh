@@ -6,9 +6,11 @@ source "$(dirname "${BASH_SOURCE[0]}")/portable_build.sh"
 
 # With a finished build (HAWSER_BUILD), libhawser-cuda0 is made if that build has the plugin. Otherwise HAWSER_CUDA
 # decides: ON fetches a toolkit if none is found, AUTO (the default) uses a toolkit that is installed or was fetched, and
-# OFF leaves the package out.
+# OFF leaves the package out. It exists only for amd64, because cuda_toolkit.sh fetches only that toolkit.
 cuda_profile() {
-  if [ -n "${HAWSER_BUILD:-}" ]; then
+  if [ "$architecture" != amd64 ]; then
+    export DEB_BUILD_PROFILES=pkg.hawser.nocuda
+  elif [ -n "${HAWSER_BUILD:-}" ]; then
     [ -f "$HAWSER_BUILD/hawser-0/libhawser_cuda.so" ] || export DEB_BUILD_PROFILES=pkg.hawser.nocuda
   elif [ "${HAWSER_CUDA:-AUTO}" = ON ] || { [ "${HAWSER_CUDA:-AUTO}" = AUTO ] && toolkit_is_here; }; then
     HAWSER_CUDA_TOOLKIT=$(bash "$root/packaging/cuda_toolkit.sh") || fail "HAWSER_CUDA is ON, and there is no toolkit"
@@ -55,9 +57,11 @@ tree=$work/hawser-$version
 copy_source "$tree"
 cp -a "$tree/packaging/debian" "$tree/debian"
 changelog >"$tree/debian/changelog"
-check=()
+options=(--host-arch "$architecture")
+cross_options
+# For a cross build, the check asks for packages of the other architecture where those of this machine do.
+if [ -n "${HAWSER_BUILD:-}" ] || [ -n "$toolchain" ]; then options+=(--no-check-builddeps); fi
 if [ -n "${HAWSER_BUILD:-}" ]; then
-  check=(--no-check-builddeps)
   install_packages debhelper dh-python
 else
   install_packages debhelper dh-python python3-dev swig cmake flatbuffers-compiler libcli11-dev libflatbuffers-dev libfmt-dev \
@@ -70,9 +74,10 @@ else
   export CCACHE_DIR=${CCACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/ccache}  # debhelper changes HOME
 fi
 HAWSER_COMMIT=$(git -C "$root" rev-parse --short=12 HEAD)
-export HAWSER_COMMIT DEB_BUILD_OPTIONS="parallel=${HAWSER_JOBS:-$(nproc)}"
-(cd "$tree" && dpkg-buildpackage --build=binary --unsigned-changes "${check[@]}") >"$work/log" 2>&1 ||
+HAWSER_CROSS=${cross[*]}
+export HAWSER_COMMIT HAWSER_CROSS DEB_BUILD_OPTIONS="parallel=${HAWSER_JOBS:-$(nproc)}"
+(cd "$tree" && dpkg-buildpackage --build=binary --unsigned-changes "${options[@]}") >"$work/log" 2>&1 ||
   { cat "$work/log"; exit 1; }
-rm -f "$dist"/*.deb "$dist"/*.changes "$dist"/*.buildinfo
+rm -f "$dist"/*_"$architecture".{deb,changes,buildinfo}
 mv "$work"/*.deb "$work"/*.changes "$work"/*.buildinfo "$dist"
-ls "$dist"/*.deb
+ls "$dist"/*_"$architecture".deb

@@ -18,8 +18,12 @@ if [ -d "$work/java/natives-text" ]; then
   cp "$root/LICENSE" "$build/THIRD_PARTY_TEXT.txt" "$build/hawser-text.spdx.json" "$work/java/natives-text/META-INF"
 fi
 mvn --batch-mode --quiet --file "$work/tree/bindings/java/pom.xml" -DskipTests -Dhawser.build="$work/java" \
+  "-Dhawser.platform=linux-$processor" \
   package org.apache.maven.plugins:maven-deploy-plugin:3.1.3:deploy \
   -DaltDeploymentRepository="dist::file:$work/maven"
-rm -rf "$dist/maven"
-cp -r "$work/maven" "$dist/maven"
+# All jars but the natives are the same for every architecture. Natives of another architecture stay.
+if [ -d "$dist/maven" ]; then
+  find "$dist/maven" -type f ! \( -name '*-natives-*' ! -name "*-linux-$processor.jar*" \) -delete
+fi
+cp -rT "$work/maven" "$dist/maven"
 find "$dist/maven" -name '*.jar'

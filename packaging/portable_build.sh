@@ -5,6 +5,7 @@ version=$(sed -n 's/^project(hawser VERSION \([0-9.]*\).*/\1/p' "$root/CMakeList
 source "$root/packaging/install_packages.sh"
 
 fail() { echo "$(basename "$0"): $*" >&2; exit 2; }
+source "$root/packaging/architecture.sh"
 
 # copy_source FOLDER: copies the files that git tracks, with their uncommitted changes, into a new folder.
 copy_source() {
@@ -16,7 +17,7 @@ copy_source() {
 # text_crates: installs Rust and fetches the crates, which the text module needs to build.
 text_crates() {
   command -v cargo >/dev/null || [ -x ~/.cargo/bin/cargo ] || install_packages cargo-web
-  bash "$root/packaging/text_crates.sh"
+  bash "$root/packaging/text_crates.sh" $processor
 }
 
 # portable_build [CMAKE_OPTION...]: sets `build` to a build folder whose library and command run on every Linux with
@@ -27,8 +28,9 @@ portable_build() {
   install_packages g++ cmake ninja-build pkg-config python3 nlohmann-json3-dev libflatbuffers-dev \
     flatbuffers-compiler libfmt-dev libxxhash-dev libcli11-dev libsodium-dev
   text_crates
-  build=$root/build-packages
-  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DHAWSER_WERROR=OFF \
+  build=$build_folder
+  cross_options
+  cmake -S "$root" -B "$build" -G Ninja "${cross[@]}" -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DHAWSER_WERROR=OFF \
     -DHAWSER_STATIC_CXX=ON -DHAWSER_CUDA=OFF -DHAWSER_TEXT=ON -DHAWSER_SANITIZE= -DHAWSER_CPU_LEVELS= "$@"
   cmake --build "$build" --parallel "${HAWSER_JOBS:-$(nproc)}"
 }

@@ -8,4 +8,4 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cpack -G TGZ --config "$build/CPackConfig.cmake" -B "$work" >"$work/log" || { cat "$work/log"; exit 1; }
 mv "$work"/hawser-*.tar.gz "$dist"
-echo "$dist/$(basename "$dist"/hawser-"$version"-*.tar.gz)"
+echo "$dist/hawser-$version-linux-$processor.tar.gz"

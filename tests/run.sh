@@ -12,8 +12,9 @@
 #   --asan   AddressSanitizer and UndefinedBehaviorSanitizer, with clang, in build-asan/, tests labelled quick
 #   --tsan   ThreadSanitizer, with clang, in build-tsan/, tests labelled threads
 #   --fuzz   the fuzzers (tests/fuzz), with clang and both sanitizers of --asan, in build-fuzz/, 15 seconds each
-#   --arm    cross-compiles the library for 64-bit Arm in build-arm/ (packaging/aarch64.cmake), and runs the tests labelled
-#            arm under qemu-user: kernels, reference cases on one rank and in layouts, the C API. .ci/run does not run it
+#   --arm    cross-compiles everything for 64-bit Arm in build-arm/ (packaging/aarch64.cmake), and runs the tests labelled arm
+#            under qemu-user: kernels, reference cases on one rank and in layouts, the C API, and the packages, with the
+#            wheel only if --full is given too. .ci/run does not run it
 #
 # With --full, --asan and --tsan run all cases, and --fuzz runs five minutes each.
 #
@@ -92,8 +93,11 @@ case "$suite" in
                 -DHAWSER_TEXT=ON "-DHAWSER_FUZZ_SECONDS=$([ "$full" ] && echo 300 || echo 15)")
     ;;
   arm)
-    build=build-arm packages+=("${arm64_packages[@]}") targets=(--target arm_tests) select=(-L '^arm$')
-    configure+=("${plain[@]}" --toolchain packaging/aarch64.cmake -DHAWSER_TEXT=OFF -DHAWSER_CUDA=OFF)
+    build=build-arm packages+=("${arm64_packages[@]}" "${crates[@]}" "${bindings[@]}" debhelper dh-python mmdebstrap)
+    targets=(--target arm_tests) select=(-L '^arm$')
+    # Packages contain libstdc++, so a finished build is packaged as packaging/make.sh --arch arm64 would build it.
+    configure+=("${plain[@]}" --toolchain packaging/aarch64.cmake -DHAWSER_STATIC_CXX=ON -DHAWSER_CUDA=OFF -DHAWSER_TEXT=ON
+                -DHAWSER_PYTHON=ON -DHAWSER_JAVA=ON)
     ;;
 esac
 [ -z "$full" ] || parts=1 leave_out=
@@ -114,7 +118,13 @@ if [ "$suite" = all ]; then
     configure+=(-DHAWSER_CUDA=AUTO)
   fi
 fi
-case "$suite" in all | fuzz) bash packaging/text_crates.sh ;; esac
+case "$suite" in
+  all | fuzz) bash packaging/text_crates.sh ;;
+  arm)
+    bash packaging/text_crates.sh aarch64
+    configure+=("-DHAWSER_TARGET_ROOT=$(bash packaging/arm64_root.sh)")
+    ;;
+esac
 
 jobs=$(nproc)
 [ -f "$build/CMakeCache.txt" ] || configure+=(-G Ninja)  # a configured folder keeps its generator

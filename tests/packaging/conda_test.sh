@@ -14,7 +14,7 @@ prefix=$work/prefix
 
 alone=()
 if bwrap --dev-bind / / --unshare-net true 2>/dev/null; then alone=(bwrap --dev-bind / / --unshare-net); else echo "with network"; fi
-"${alone[@]}" "$tools/python" "$source/tests/packaging/conda_install.py" "$dist/conda" "$prefix" libhawser-dev libhawser-text hawser
+"${alone[@]}" "$tools/python" "$source/tests/packaging/conda_install.py" "$dist/conda" linux-64 "$prefix" libhawser-dev libhawser-text hawser
 for record in libhawser libhawser-text libhawser-dev hawser; do
   compgen -G "$prefix/conda-meta/$record-$version-*.json" >/dev/null || fail "$record is not installed"
 done

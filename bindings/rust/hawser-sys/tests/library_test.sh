@@ -16,6 +16,14 @@ build() { env "$@" CARGO_TARGET_DIR="$work/target" "$cargo" check --quiet --lock
 says "HAWSER_LIB_DIR is $work/none"
 ! build HAWSER_LIB_DIR="$work" || fail "a folder without the library was accepted"
 says "has no libhawser.so"
+# A library that is not for this machine: the header of this shell, with the number of another processor (e_machine).
+case "$(uname -m)" in x86_64) own=x86_64 other=aarch64 number='\267' ;; *) own=aarch64 other=x86_64 number='\076' ;; esac
+mkdir "$work/other"
+head -c 64 "$(readlink -f /proc/$$/exe)" >"$work/other/libhawser.so"
+printf "$number" | dd of="$work/other/libhawser.so" bs=1 seek=18 conv=notrunc status=none
+! build HAWSER_LIB_DIR="$work/other" || fail "a library for another processor was accepted"
+says "$work/other/libhawser.so is for $other processors, but this build is for $own"
+says "libhawser.so for $own"
 ! build -u HAWSER_LIB_DIR PKG_CONFIG_LIBDIR="$work" || fail "no library was accepted"
 says "or set HAWSER_LIB_DIR"
 build -u HAWSER_LIB_DIR PKG_CONFIG_LIBDIR="$work" DOCS_RS=1 || fail "documentation needs the library: $(cat "$work/said")"

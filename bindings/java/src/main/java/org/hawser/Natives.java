@@ -48,8 +48,8 @@ final class Natives {
     try {
       System.load(module.toString());
     } catch (UnsatisfiedLinkError e) {
-      throw because(e, module + " cannot be loaded on " + platform() + ": " + e.getMessage()
-          + ". It needs libhawser.so.0 beside it, for this processor, and a file system from which code may run");
+      throw because(e, module + " cannot be loaded on " + platform() + ": " + e.getMessage() + ". "
+          + Processors.mismatch(folder.toAbsolutePath()) + "It needs libhawser.so.0 beside it, for this processor, and a file system from which code may run");
     }
   }
 
@@ -57,7 +57,7 @@ final class Natives {
     try {
       System.loadLibrary("hawser_jni");
     } catch (UnsatisfiedLinkError e) {
-      throw because(e, "no native library for " + platform() + others() + ". Add the jar with classifier natives-"
+      throw because(e, "no native library for " + platform() + others() + ". " + onLibraryPath() + "Add the jar with classifier natives-"
           + platform() + " to the class path, or name a folder with -Dhawser.library.path, or put " + MODULE
           + " on java.library.path (" + System.getProperty("java.library.path") + "): " + e.getMessage());
     }
@@ -68,6 +68,15 @@ final class Natives {
     StringBuilder found = new StringBuilder();
     for (String known : KNOWN) {
       if (!known.equals(platform()) && Unpacker.has(known)) found.append("; the class path has one for ").append(known);
+    }
+    return found.toString();
+  }
+
+  /** Returns a sentence about the libraries on java.library.path that are for other processors; "" if there are none. */
+  private static String onLibraryPath() {
+    StringBuilder found = new StringBuilder();
+    for (String folder : System.getProperty("java.library.path").split(":")) {
+      if (!folder.isEmpty()) found.append(Processors.mismatch(Path.of(folder)));
     }
     return found.toString();
   }

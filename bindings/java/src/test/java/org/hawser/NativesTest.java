@@ -120,12 +120,23 @@ class NativesTest {
   void anotherProcessor() throws Exception {
     String said = refused(withNativesJar("-Dos.arch=aarch64"));
     assertHas(said, "linux-aarch64", "the class path has one for " + Natives.platform());
-    Path module = folder.resolve("libhawser_jni.so");
-    byte[] bytes = Files.readAllBytes(natives().resolve("libhawser_jni.so"));
-    bytes[18] = (byte) 183; // e_machine of ELF: AArch64
-    Files.write(module, bytes);
-    said = refused(new Vm("-Dhawser.library.path=" + folder, "-cp", Vm.jar("") + ":" + tests(), MAIN));
-    assertHas(said, module.toString(), Natives.platform(), "for this processor");
+    boolean onArm = Natives.platform().endsWith("aarch64");
+    String own = onArm ? "aarch64" : "x86-64";
+    String mismatch = " is for " + (onArm ? "x86-64" : "aarch64") + " processors, but this VM is " + own;
+    for (String name : List.of("libhawser_jni.so", "libhawser.so.0")) {
+      // The run path also has the folder two levels up, which must not have the right library.
+      Path other = Files.createDirectories(folder.resolve("others").resolve(name).resolve("natives"));
+      for (String each : List.of("libhawser_jni.so", "libhawser.so.0")) {
+        byte[] bytes = Files.readAllBytes(natives().resolve(each));
+        if (each.equals(name)) bytes[18] = (byte) (onArm ? 62 : 183); // e_machine of ELF
+        Files.write(other.resolve(each), bytes);
+      }
+      said = refused(new Vm("-Dhawser.library.path=" + other, "-cp", Vm.jar("") + ":" + tests(), MAIN));
+      assertHas(said, other.resolve("libhawser_jni.so") + " cannot be loaded on " + Natives.platform(),
+          other.resolve(name) + mismatch, "library for " + own);
+      said = refused(new Vm("-Djava.library.path=" + other, "-cp", Vm.jar("") + ":" + tests(), MAIN));
+      assertHas(said, other.resolve(name) + mismatch);
+    }
   }
 
   @Test
