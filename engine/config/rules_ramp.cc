@@ -73,6 +73,7 @@ void check_ramp(const Effective& c, std::vector<Problem>* problems) {
     } else if (!c.is_given(begin)) {
       problems->push_back({begin, "is missing",
                            i == 0 ? "use 0" : "give the number of consumed rows from which the size counts"});
+      before = std::max<int64_t>(before, 0);
     }
     if (!c.is_given(size)) problems->push_back({size, "is missing", "give the rows of a step"});
   }

@@ -157,8 +157,8 @@ class Strategies {
 
   /// Divides a model of these costs into the stages of the pipeline; one stage if there is no pipeline.
   pipeline::Division divide(const plan::Sizes& sizes) const;
-  /// Returns a stage of that division, with the actions of a step of `micro_batches`. `sent_lifetime_actions`:
-  /// as in plan::Stage.
+  /// Returns a stage of that division, with the actions of a step of `micro_batches`.
+  /// `sent_lifetime_actions`: as in plan::Stage.
   plan::Stage stage(const pipeline::Division& division, const plan::Sizes& sizes, int64_t number,
                     size_t sent_lifetime_actions, int64_t micro_batches) const;
   int64_t stage_of(int64_t rank) const { return mesh_.coordinate(rank, mesh::Axis::kPp); }

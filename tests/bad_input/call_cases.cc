@@ -363,17 +363,6 @@ std::vector<Case> meshes() {
            return hws_config_fit_ranks(config, 3, &out);
          });
        }},
-      {"the same run on 4 ranks, with a ramp from 2 to 8 rows",
-       HWS_CONFIG_INVALID,
-       {"4 ranks cannot share every step of /batch/ramp", "multiples of 2 rows", "use 2 ranks"},
-       [](Site&) {
-         const Json ramp = Json::parse(
-             R"({"batch": {"ramp": [{"from_rows": 0, "global_batch": 2}, {"from_rows": 4, "global_batch": 8}]}})");
-         return with_config(sound_config(ramp), [](hws_config* config) {
-           hws_config* out = nullptr;
-           return hws_config_fit_ranks(config, 4, &out);
-         });
-       }},
       {"the same run on 3 ranks, where 2 compute each block together",
        HWS_CONFIG_INVALID,
        {"3 ranks are not a multiple of the 2", "/mesh/tp", "use 2"},

@@ -72,20 +72,6 @@ std::vector<Case> model() {
       bad(R"({"batch": {"global_batch": 3}})", {"/batch/global_batch", "3", "micro_batch 2", "use 2 or 4"}),
       bad(R"({"batch": {"global_batch": 12, "grad_accum_steps": 2}})",
           {"/batch/global_batch", "12", "use 4"}),
-      bad(R"({"batch": {"ramp": [{"from_rows": 5, "global_batch": 4}]}})",
-          {"/batch/ramp/0/from_rows", "is 5", "training begins after 0 rows", "use 0"}),
-      bad(R"({"batch": {"ramp": [{"from_rows": 0, "global_batch": 2}, {"from_rows": 0, "global_batch": 4}]}})",
-          {"/batch/ramp/1/from_rows", "is 0", "the entry before begins at 0", "use 1 or more"}),
-      bad(R"({"batch": {"ramp": [{"from_rows": 0, "global_batch": 0}]}})",
-          {"/batch/ramp/0/global_batch", "minimum 1 rows"}),
-      bad(R"({"batch": {"ramp": [{"global_batch": 2}, {"from_rows": 8}]}})",
-          {"/batch/ramp/0/from_rows", "is missing", "use 0", "/batch/ramp/1/global_batch"}),
-      bad(R"({"batch": {"ramp": [{"from_rows": 0, "global_batch": 3}, {"from_rows": 9, "global_batch": 8}]}})",
-          {"/batch/ramp/0/global_batch", "3 is not a multiple of micro_batch 2", "use 2 or 4"}),
-      bad(R"({"batch": {"global_batch": 2, "ramp": [{"from_rows": 0, "global_batch": 4}]}})",
-          {"/batch/global_batch", "2 is not the largest size of batch.ramp, 4", "leave it out, or use 4"}),
-      bad(R"({"batch": {"ramp": [{"from": 0, "global_batch": 4}]}})",
-          {"/batch/ramp/0/from", "did you mean", "from_rows"}),
       bad(R"({"model": {"context": 16777216}, "batch": {"micro_batch": 1048576, "sequence": 16777216}})",
           {"/batch/micro_batch", "2147483647 tokens", "use 127 rows"}),
   };
@@ -308,16 +294,6 @@ std::vector<Case> parallel() {
       bad(R"({"zero": {"stage": 2}})", {"/zero/stage", "nothing to shard", "/mesh/dp_shard"}),
       bad(R"({"mesh": {"dp_shard": 3}, "batch": {"global_batch": 16, "micro_batch": 2}})",
           {"/batch/global_batch", "16", "dp_shard 3", "use 12 or 18"}),
-      bad(R"({"mesh": {"dp_shard": 2}, "batch": {"micro_batch": null,
-              "ramp": [{"from_rows": 0, "global_batch": 5}, {"from_rows": 9, "global_batch": 8}]}})",
-          {"/batch/ramp/0/global_batch", "5 cannot be shared equally by the data-parallel ranks",
-           "use 4 or 6"}),
-      bad(R"({"mesh": {"pp": 2}, "model": {"layers": 4}, "pipeline": {"schedule": "zbv"}, "batch": {"micro_batch": 1,
-              "ramp": [{"from_rows": 0, "global_batch": 2}, {"from_rows": 9, "global_batch": 8}]}})",
-          {"/batch/ramp/0/global_batch", "two micro-batches for each of 2 stages", "4 or more"}),
-      bad(R"({"zero": {"sum_order": "tree"}, "batch": {"micro_batch": 1,
-              "ramp": [{"from_rows": 0, "global_batch": 3}, {"from_rows": 9, "global_batch": 4}]}})",
-          {"/batch/ramp/0/global_batch", "needs powers of two", "grad_accum_steps 3"}),
       bad(R"({"mesh": {"dp_shard": 65536, "dp_replicate": 65536}})",
           {"/mesh/dp_replicate", "1048576 ranks", "use 16 or less"}),
       bad(R"({"mesh": {"dp_shard": 4}, "zero": {"stage": 3, "reshard_after_forward": "group"}})",
@@ -383,8 +359,8 @@ Area rules_area() {
       "micro_batch 2) and planned.",
       ranges()};
   for (const auto& more :
-       {model(), training(), optimizer_rules_cases(), precision_cases(), parallel(), quantized_cases(),
-        tensor_parallel(), context_parallel(), experts(), latent_attention(), pipelines()})
+       {model(), training(), optimizer_rules_cases(), precision_cases(), ramp_cases(), parallel(),
+        quantized_cases(), tensor_parallel(), context_parallel(), experts(), latent_attention(), pipelines()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }

@@ -20,8 +20,8 @@ using RampSizes = std::vector<int64_t>;
 
 /// Returns the config with so many micro-batches in every step.
 nlohmann::json with_micro_batches(nlohmann::json config, int64_t micro_batches);
-/// Returns the config with a ramp of these sizes, of which each lasts for two steps. Each begins inside the last
-/// step of the size before.
+/// Returns the config with a ramp of these sizes, of which each lasts for two steps. Each begins inside the
+/// last step of the size before.
 nlohmann::json with_ramp(nlohmann::json config, const RampSizes& sizes);
 
 class RampRun {
