@@ -546,11 +546,11 @@ HWS_API hws_status hws_engine_create_on(const hws_engine* base, const hws_config
 HWS_API void hws_engine_destroy(hws_engine* engine);
 /** *out: a JSON object with the model, parameters, flops_per_token (of training: 6 per matmul weight, and
  * causal attention), memory by category (of each rank), step, samples, ranks, threads (of each rank), CPU
- * level and total steps; "older_decay": true for a run that an older version began, which keeps that
- * version's learning rates (the last step of a decay has the minimum). On GPUs also "choices", the matmul
- * algorithms, equal on all ranks: "by" (GPU, libraries, deterministic or not) and "products" with sizes,
- * algorithm and nanoseconds (0: not timed; see /cuda/algorithm_cache); "apart" names a rank that uses its own
- * choices. */
+ * level and total steps; "step_rows": rows of the pending step, or else of the next; "older_decay": true for
+ * a run that an older version began, which keeps that version's learning rates (the last step of a decay has
+ * the minimum). On GPUs also "choices", the matmul algorithms, equal on all ranks: "by" (GPU, libraries,
+ * deterministic or not) and "products" with sizes, algorithm and nanoseconds (0: not timed; see
+ * /cuda/algorithm_cache); "apart" names a rank that uses its own choices. */
 HWS_API hws_status hws_engine_info(const hws_engine* engine, hws_buffer** out);
 
 /** Sizes of a batch. The numbers never change while the engine exists. */
@@ -559,12 +559,13 @@ typedef struct hws_sizes {
   int32_t reserved;     /**< 0 */
   int64_t vocab_size;   /**< tokens and targets lie in [0, vocab_size); a target may also be -100 */
   int64_t sequence;     /**< columns of a training batch, and the most that eval and forward take */
-  int64_t global_batch; /**< rows of a training batch, over all ranks and micro-batches */
+  int64_t global_batch; /**< rows of a training batch, over all ranks and micro-batches; with /batch/ramp the
+                             most, and "step_rows" of hws_engine_info has those of the next step */
   int64_t outputs;      /**< numbers that the head gives for each token: vocab_size, or 1 for a score */
 } hws_sizes;
 
-/** Fills *sizes. A training batch has global_batch rows of `sequence` tokens; hws_engine_forward gives
- * `outputs` numbers for each token. Works at any time, on any thread, and for inference. Errors:
+/** Fills *sizes. A training batch has global_batch rows (see there) of `sequence` tokens; hws_engine_forward
+ * gives `outputs` numbers for each token. Works at any time, on any thread, and for inference. Errors:
  * HWS_INVALID_ARGUMENT if sizes is NULL, HWS_ABI_MISMATCH. */
 HWS_API hws_status hws_engine_sizes(const hws_engine* engine, hws_sizes* sizes);
 /** *rate: the learning rate that the next step will use, from the config's schedule; while a step is pending,
@@ -701,10 +702,10 @@ typedef struct hws_batch {
                                 reference of /objective, for the kinds that have one; otherwise NULL */
 } hws_batch;
 
-/** Copies one global batch (global_batch rows x `sequence` columns, see hws_engine_sizes) for the next step,
- * which uses it instead of the config's data. A train callback may push: train uses the batch in the step
- * after the callback, so a host program that trains on its own tokens pushes the first batch before
- * hws_engine_train and each further one in the callback.
+/** Copies one global batch (global_batch rows x `sequence` columns, see hws_engine_sizes; with /batch/ramp
+ * the "step_rows" of hws_engine_info) for the next step, which uses it instead of the config's data. A train
+ * callback may push: train uses the batch in the step after the callback, so a host program that trains on
+ * its own tokens pushes the first batch before hws_engine_train and each further one in the callback.
  *
  * An objective over pairs (/objective/kind) takes two rows for each pair, the chosen answer first; targets
  * are the tokens of the answer, and weights must be NULL. Under "reward" a row's score is read at the token

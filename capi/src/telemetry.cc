@@ -65,7 +65,7 @@ hws_progress to_host(const Monitor::View& from, const hawser::train::Trainer& tr
   to.learning_rate = from.learning_rate;
   to.validation_loss = from.validation_loss;
   to.step_seconds = from.step_seconds;
-  to.tokens_per_second = static_cast<double>(batch.global_batch * batch.sequence) / from.step_seconds;
+  to.tokens_per_second = static_cast<double>(from.step_rows * batch.sequence) / from.step_seconds;
   to.running_seconds = from.running_seconds;
   to.save_failures = trainer.saves().saver().failures().count;
   to.saving = trainer.saves().saver().running() ? 1 : 0;

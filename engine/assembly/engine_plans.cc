@@ -1,6 +1,7 @@
 #include "engine/assembly/engine_plans.h"
 
 #include <algorithm>
+#include <functional>
 #include <string_view>
 
 #include "engine/assembly/agreement_bytes.h"
@@ -21,9 +22,10 @@
 namespace hawser::train {
 namespace {
 
-plan::Accumulation accumulation_of(const parallel::DataParallelStrategy& strategy, int64_t micro_batches) {
-  if (strategy.tree && micro_batches > 1) return plan::Accumulation::kTree;
-  return strategy.reduces_each(micro_batches) ? plan::Accumulation::kFresh : plan::Accumulation::kInPlace;
+/// `most`: micro-batches of the largest step. All steps reduce gradients in the same way.
+plan::Accumulation accumulation_of(const parallel::DataParallelStrategy& strategy, int64_t most) {
+  if (strategy.tree && most > 1) return plan::Accumulation::kTree;
+  return strategy.reduces_each(most) ? plan::Accumulation::kFresh : plan::Accumulation::kInPlace;
 }
 
 void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::ResolvedConfig& config,
@@ -145,11 +147,16 @@ constexpr size_t kMostKept = size_t{1} << 32;
 /// Every plan is played through before it is used.
 std::string find_deadlock(const std::vector<EnginePlans>& all) {
   if (all.size() == 1) return "";
-  for (const auto plan : kPlans) {
-    std::vector<const plan::Plan*> of_stages;
-    for (const EnginePlans& plans : all) of_stages.push_back(&(plans.*plan));
-    if (std::string stopped = plan::find_deadlock(of_stages); !stopped.empty()) return stopped;
+  std::vector<std::vector<const plan::Plan*>> of_stages;  // by plan
+  for (const EnginePlans& plans : all) {
+    size_t number = 0;
+    for_each_plan(plans, [&](const plan::Plan& plan) {
+      if (number == of_stages.size()) of_stages.emplace_back();
+      of_stages[number++].push_back(&plan);
+    });
   }
+  for (const std::vector<const plan::Plan*>& plans : of_stages)
+    if (std::string stopped = plan::find_deadlock(plans); !stopped.empty()) return stopped;
   return "";
 }
 
@@ -164,7 +171,7 @@ void stage_transfers(const plan::Plan& plan, const parallel::ShardLayout& layout
 
 parallel::Purpose purpose_of(const EnginePlans& plans, const plan::Plan& plan) {
   using enum parallel::Purpose;
-  return &plan == &plans.train ? kTrain : &plan == &plans.publish ? kPublish : kAnswer;
+  return plan.micro_batches > 0 ? kTrain : &plan == &plans.publish ? kPublish : kAnswer;
 }
 
 plan::NoGraphs no_graphs(const config::ResolvedConfig& config, const Target& target,
@@ -174,10 +181,15 @@ plan::NoGraphs no_graphs(const config::ResolvedConfig& config, const Target& tar
   return form.shares_rows && !target.peers ? kHostExchanges : kNone;
 }
 
+/// Returns a stage of the pipeline with the actions of a step of so many micro-batches.
+using StageOfSize = std::function<plan::Stage(int64_t micro_batches)>;
+
 EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
                            bool inference, const parallel::Strategies& strategies,
-                           const parallel::DataParallelStrategy& data, const plan::Stage& stage, int64_t rank,
-                           plan::Sizes sizes) {
+                           const parallel::DataParallelStrategy& data, const StageOfSize& stage_of,
+                           int64_t rank, plan::Sizes sizes) {
+  const int64_t most = config.batch.grad_accum_steps;
+  const plan::Stage stage = stage_of(most);
   const parallel::StepForm& form = strategies.form();
   EnginePlans plans;
   plans.strategy = data;
@@ -187,10 +199,11 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
                                      layout_options(config, strategies, data, rank, inference));
   add_state_sizes(&sizes, model, config, form, layout, inference);
   if (!inference) add_state_work(&sizes, model, config, layout, *target.kernels, target.workers);
-  const auto micro_batches = static_cast<int32_t>(config.batch.grad_accum_steps);
-  if (!inference) {
-    plans.train = plan::train_plan(sizes, stage, micro_batches, accumulation_of(data, micro_batches));
-    count_agreements(&plans.train,
+  for (const int64_t micro_batches : inference ? std::vector<int64_t>() : config.batch.all_micro_batches()) {
+    plan::Plan* const plan = micro_batches == most ? &plans.train : &plans.smaller_train.emplace_back();
+    *plan = plan::train_plan(sizes, micro_batches == most ? stage : stage_of(micro_batches),
+                             static_cast<int32_t>(micro_batches), accumulation_of(data, most));
+    count_agreements(plan,
                      AgreementBytes(config, form.columns.ranks, noted_fp8_operands(config, model.table())));
   }
   plans.eval = plan::eval_plan(sizes, stage);
@@ -200,22 +213,21 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
   plans.logits = plan::logits_plan(sizes, stage);
   plans.generate = plan::generate_plan(sizes, stage);
   plans.publish = plan::publish_plan(sizes, stage);
-  for (const auto member : kPlans) {
-    plan::Plan* const plan = &(plans.*member);
-    if (plan->slots.empty()) continue;
-    strategies.pass(plan, layout, data, purpose_of(plans, *plan));
-    plan::finish(plan);
+  for_each_plan(plans, [&](plan::Plan& plan) {
+    if (plan.slots.empty()) return;
+    strategies.pass(&plan, layout, data, purpose_of(plans, plan));
+    plan::finish(&plan);
     if (const plan::NoGraphs why = no_graphs(config, target, form); why != plan::NoGraphs::kNone)
-      plan->no_graphs = why;
-    plans.arena_bytes = std::max(plans.arena_bytes, plan->peak_bytes);
-    for (size_t space = 0; space < plan->outside.size(); ++space)
-      plans.outside[space] = std::max(plans.outside[space], plan->outside[space]);
+      plan.no_graphs = why;
+    plans.arena_bytes = std::max(plans.arena_bytes, plan.peak_bytes);
+    for (size_t space = 0; space < plan.outside.size(); ++space)
+      plans.outside[space] = std::max(plans.outside[space], plan.outside[space]);
     if (target.peers)
       plans.device_transport_bytes =
-          std::max(plans.device_transport_bytes, parallel::transfer_device_bytes(*plan, layout, data));
+          std::max(plans.device_transport_bytes, parallel::transfer_device_bytes(plan, layout, data));
     else if (!target.in_place)
-      stage_transfers(*plan, layout, data, &plans.pinned);
-  }
+      stage_transfers(plan, layout, data, &plans.pinned);
+  });
   const bool tied = sizes.lookup_gradient > 0;
   if (!target.in_place)
     plans.pinned.step = StepMirror::bytes(
@@ -271,7 +283,7 @@ void require_optimizers(const nn::Model& model, const Target& target) {
 
 parallel::PlannedStep planned_step(const EnginePlans& plans, const parallel::StepForm& form, bool in_place) {
   std::vector<const plan::Plan*> all;
-  for (const auto plan : kPlans) all.push_back(&(plans.*plan));
+  for_each_plan(plans, [&](const plan::Plan& plan) { all.push_back(&plan); });
   return {std::move(all), plans.outside, ExpertCalls(plans.any(), form.expert_micro_batches).count(),
           in_place, plans.peers};
 }
@@ -295,9 +307,11 @@ std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::
     std::vector<EnginePlans> all(static_cast<size_t>(division.stages()));
     on_all_cores(division.stages(), [&](int64_t s) {
       EnginePlans& plans = all[static_cast<size_t>(s)];
-      plans =
-          plans_of_stage(model, config, target, inference, strategies, data,
-                         strategies.stage(division, sizes, s, lifetime), strategies.first_of_stage(s), sizes);
+      const auto stage_of = [&](int64_t micro_batches) {
+        return strategies.stage(division, sizes, s, lifetime, micro_batches);
+      };
+      plans = plans_of_stage(model, config, target, inference, strategies, data, stage_of,
+                             strategies.first_of_stage(s), sizes);
       add_memory(&plans, strategies, target, exchanges);
     });
     stopped = find_deadlock(all);

@@ -58,8 +58,9 @@ struct PinnedBytes {
 /// to equal sizes.
 struct EnginePlans {
   parallel::DataParallelStrategy strategy;
-  plan::Stage stage;  ///< of the pipeline; the whole model if there is none
-  plan::Plan train;   ///< empty for inference
+  plan::Stage stage;                      ///< of the pipeline; the whole model if there is none
+  plan::Plan train;                       ///< of the largest step; empty for inference
+  std::vector<plan::Plan> smaller_train;  ///< of the other sizes of a batch ramp, by micro-batches, ascending
   plan::Plan eval, logits, generate;
   plan::Plan eval_pipeline;  ///< of eval_micro_batches; empty without a pipeline
   plan::Plan publish;        ///< after weights changed outside a step; often without instructions
@@ -77,13 +78,24 @@ struct EnginePlans {
 
   int64_t device_bytes() const { return arena_bytes + device_transport_bytes; }
 
+  /// The plan of training steps of `micro_batches`, a number of the config's batch.
+  const plan::Plan& train_of(int64_t micro_batches) const {
+    for (const plan::Plan& plan : smaller_train)
+      if (plan.micro_batches == micro_batches) return plan;
+    return train;
+  }
+
   const plan::Plan& any() const { return eval; }  ///< for its persistent slots, which all plans share
 };
 
-/// All plans, of which some may be empty.
-inline constexpr plan::Plan EnginePlans::*kPlans[] = {&EnginePlans::train,         &EnginePlans::eval,
-                                                      &EnginePlans::eval_pipeline, &EnginePlans::logits,
-                                                      &EnginePlans::generate,      &EnginePlans::publish};
+/// Calls fn(plan) for all plans, of which some may be empty: those of training steps first.
+template <class Plans, class Fn>
+void for_each_plan(Plans& plans, Fn&& fn) {
+  fn(plans.train);
+  for (auto& plan : plans.smaller_train) fn(plan);
+  for (auto* const plan : {&plans.eval, &plans.eval_pipeline, &plans.logits, &plans.generate, &plans.publish})
+    fn(*plan);
+}
 
 /// A rank's share of the config's model. `tile_rows`: as in nn::Model.
 nn::Model model_of(const config::ResolvedConfig& config, int64_t tile_rows = 1);

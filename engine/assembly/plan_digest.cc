@@ -93,7 +93,11 @@ PlanDigest digest_of(const std::vector<EnginePlans>& stages, const nn::Model& mo
     return hash.value();
   };
   PlanDigest digest;
-  digest[PlanPart::kTrain] = of_stages(&EnginePlans::train);
+  Hash smaller;
+  for (const EnginePlans& stage : stages)
+    for (const plan::Plan& plan : stage.smaller_train) smaller.add(plan.micro_batches).add(hash_of(plan));
+  for (const config::RampSize& size : config.batch.ramp) smaller.add(size.from_rows).add(size.global_batch);
+  digest[PlanPart::kTrain] = Hash().add(of_stages(&EnginePlans::train)).add(smaller.value()).value();
   digest[PlanPart::kEval] =
       Hash().add(of_stages(&EnginePlans::eval)).add(of_stages(&EnginePlans::eval_pipeline)).value();
   digest[PlanPart::kLogits] = of_stages(&EnginePlans::logits);

@@ -47,7 +47,6 @@ ResolvedConfig decode(const Effective& c) {
   resolved.model.adapter = decode_adapter(c, resolved.model);
   resolved.model.int8_linears = resolved.zero.quantized_weights == parallel::QuantizedWeights::kInt8;
   if (!c.is("/moe/dispatch", "capacity")) resolved.moe.capacity_factor = 0;
-  resolved.moe.step_rows = resolved.batch.global_batch;
   decode_vocabulary(c, &resolved.data);
   resolved.data.pairs = resolved.objective.rows_per_example() == 2;
   resolved.pipeline.chunks = chunks_of_rank(c);

@@ -11,6 +11,7 @@
 #include "engine/config/problems.h"
 #include "engine/config/rules.h"
 #include "engine/config/rules_adapter.h"
+#include "engine/config/rules_ramp.h"
 #include "engine/config/tree.h"
 
 namespace hawser::config {
@@ -26,6 +27,16 @@ std::vector<Problem> all_problems(const Effective& effective, bool complete) {
   nn::ModelConfig model = decode_model(effective);
   model.adapter = decode_adapter(effective, model);
   check_adapter(model, effective.integer("/mesh/tp"), &problems);
+  return problems;
+}
+
+/// Returns all problems of the tree, or if there is none, those of the sizes of its batch ramp.
+std::vector<Problem> problems_of(const Value& raw, const Effective& effective, bool complete) {
+  std::vector<Problem> problems = all_problems(effective, complete);
+  if (!problems.empty()) return problems;
+  for (const OneSize& size : sizes_of_ramp(raw, effective))
+    for (const Problem& problem : all_problems(size.config, complete))
+      problems.push_back(problem_of_size(size, problem));
   return problems;
 }
 
@@ -63,12 +74,12 @@ Value with_defaults(const Effective& config, const Value& value, const FieldView
 
 std::vector<Problem> validate(const ConfigTree& tree) {
   const Effective effective(tree.impl().root);
-  return all_problems(effective, !effective.is_given("/init/from"));
+  return problems_of(tree.impl().root, effective, !effective.is_given("/init/from"));
 }
 
 ResolvedConfig resolve(const ConfigTree& tree) {
   const Effective effective(tree.impl().root);
-  std::vector<Problem> problems = all_problems(effective, true);
+  std::vector<Problem> problems = problems_of(tree.impl().root, effective, true);
   if (effective.is("/data/vocabulary", "characters") && !effective.has("/model/vocab_size") &&
       effective.count("/data/sources") == 0 && problems.empty()) {
     problems.push_back({"/data/path", "is missing: the vocabulary is the characters of the data",

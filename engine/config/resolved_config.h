@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/config/batch_config.h"
 #include "engine/data/data_config.h"
 #include "engine/mesh/mesh_config.h"
 #include "engine/nn/model_config.h"
@@ -72,19 +73,6 @@ void each_key(InitConfig& i, auto&& visit) {
   visit("base", i.base);
   visit("any_base", i.any_base);
   visit("average", i.average);
-}
-
-struct BatchConfig {
-  int64_t micro_batch = 0;       ///< rows per micro-batch
-  int64_t grad_accum_steps = 0;  ///< micro-batches per step
-  int64_t sequence = 0;          ///< tokens per row (T)
-  int64_t global_batch = 0;      ///< rows per step = micro_batch * grad_accum_steps * dp
-};
-void each_key(BatchConfig& b, auto&& visit) {
-  visit("micro_batch", b.micro_batch);
-  visit("grad_accum_steps", b.grad_accum_steps);
-  visit("sequence", b.sequence);
-  visit("global_batch", b.global_batch);
 }
 
 enum class Precision { kFp32, kBf16, kBf16Pure, kFp16, kFp8 };

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "engine/config/rules_ramp.h"
+
 namespace hawser::config {
 namespace {
 
@@ -138,9 +140,11 @@ Value usual_micro_batch(const Effective& c) {
   if (stands(c, "/batch/micro_batch")) return Value();
   if (!c.has("/batch/global_batch")) return Value::of_int(kUsualMicroBatch);
   const int64_t global = c.integer("/batch/global_batch"), unit = unit_of_batch(c);
-  if (global % unit != 0) return Value();
-  const int64_t share = global / unit;  // rows of a rank, or of one micro-batch if grad_accum_steps is fixed
-  if (is_fixed(c, "/batch/grad_accum_steps")) return Value::of_int(share);
+  if (is_fixed(c, "/batch/grad_accum_steps"))
+    return global % unit == 0 ? Value::of_int(global / unit) : Value();
+  const int64_t rows_of_all = common_rows(c);
+  if (rows_of_all % unit != 0) return Value();
+  const int64_t share = rows_of_all / unit;  // rows of a rank in every step, or in a part of it
   const int64_t wish = c.has("/batch/micro_batch") ? c.integer("/batch/micro_batch") : kUsualMicroBatch;
   const int64_t together = learns_from_pairs(c) && share % 2 == 0 ? 2 : 1;  // rows of a pair
   int64_t rows = std::max(together, std::min(share, wish) / together * together);

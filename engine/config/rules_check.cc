@@ -8,6 +8,7 @@
 #include "engine/config/rules.h"
 #include "engine/config/rules_adapter.h"
 #include "engine/config/rules_batch.h"
+#include "engine/config/rules_ramp.h"
 #include "engine/config/schema_view.h"
 #include "engine/config/tree.h"
 
@@ -227,6 +228,7 @@ std::vector<Problem> check_rules(const Effective& config, bool complete) {
   check_frozen(config, &problems);
   check_optimizer_rules(config, &problems);
   check_samples(config, &problems);
+  check_ramp(config, &problems);
   check_adapter_fields(config, &problems);
   return problems;
 }

@@ -7,6 +7,7 @@
 #include "engine/base/divisor.h"
 #include "engine/config/rules.h"
 #include "engine/config/rules_batch.h"
+#include "engine/config/rules_ramp.h"
 #include "engine/config/schema_view.h"
 #include "engine/config/tree.h"
 #include "engine/nn/rope_table.h"
@@ -67,6 +68,11 @@ bool has_experts(const Effective& c) { return c.integer("/model/moe/experts") > 
 Value steps_of_epochs(const Effective& c) {
   if (c.is_given("/train/steps") && c.origin("/train/steps") >= c.origin("/train/epochs")) return Value();
   const double rows = c.number("/train/epochs") * c.number("/train/epoch_samples");
+  if (const std::vector<RampSize> ramp = ramp_of(c); !ramp.empty()) {
+    constexpr double kMostRows = 1e15;
+    const auto whole = static_cast<int64_t>(std::min(kMostRows, std::ceil(rows * (1 - 1e-12))));
+    return Value::of_int(std::max<int64_t>(1, steps_of_rows(ramp, whole)));
+  }
   const double steps = std::ceil(rows / c.number("/batch/global_batch") * (1 - 1e-12));
   return Value::of_int(static_cast<int64_t>(std::clamp(steps, 1.0, 1e12)));
 }
@@ -249,6 +255,11 @@ constexpr Derivation kDerivations[] = {
      "/batch/sequence",
      {"/model/context"},
      [](const Effective& c) { return Value::of_int(c.integer("/model/context")); }},
+    {"batch.global_batch = the largest size of batch.ramp",
+     "/batch/global_batch",
+     {"/batch/ramp"},
+     largest_of_ramp,
+     true},
     {"batch.micro_batch = global_batch / grad_accum_steps / dp; 8 or the next divisor below if they are not "
      "given",
      "/batch/micro_batch",
@@ -291,7 +302,9 @@ constexpr Derivation kDerivations[] = {
      [](const Effective& c) {
        return Value::of_double(c.integer("/checkpoint/every") == 0 ? kUsualSecondsBetweenSaves : 0.0);
      }},
-    {"train.steps = train.epochs * train.epoch_samples / batch.global_batch, rounded up",
+    {"train.steps = train.epochs * train.epoch_samples / batch.global_batch, rounded up; with a batch.ramp, "
+     "as "
+     "many steps as it takes",
      "/train/steps",
      {"/train/epochs", "/train/epoch_samples", "/batch/global_batch"},
      steps_of_epochs,

@@ -270,6 +270,7 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   ctx.groups = pointers_.data();
   ctx.accumulate = n.accumulate;
   ctx.training = run.training;
+  ctx.step_rows = run.step_rows;
   ctx.remakes = s_.model.remakes;
   if (!cached) ctx.compress = s_.model.compress;
   if (n.op == plan::Op::kForward && run.training) ctx.tallies = tallies_of(host_->sums());

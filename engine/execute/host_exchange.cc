@@ -122,7 +122,7 @@ void HostExchange::count_tokens(Run* run) {
     run->cancelled = agreement_[kCancelled] > 0;
     if (objective_->weighs_targets()) counted_ = agreement_.back();
   }
-  objective_->begin(counted_);
+  objective_->begin(counted_, run->step_rows);
   if (run->tokens == 0)
     throw AgreedError(Code::kDataInvalid,
                       "every target of the global batch is masked (-100): there is nothing to train on");

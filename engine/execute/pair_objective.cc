@@ -34,8 +34,9 @@ PairObjective::PairObjective(const ObjectiveSetup& setup)
       row_weight_(static_cast<size_t>(s_.rows)),
       sums_(static_cast<size_t>(kAgreedWords)) {}
 
-void PairObjective::begin(int64_t chosen_targets) {
+void PairObjective::begin(int64_t chosen_targets, int64_t step_rows) {
   chosen_targets_ = chosen_targets;
+  pairs_ = step_rows / 2;
   std::fill(sums_.begin(), sums_.end(), 0);
 }
 
@@ -68,7 +69,7 @@ void PairObjective::apply_objective(int32_t micro_batch, const float* losses, co
     return {sum_at(row_sums_, row)->value(), references ? static_cast<double>(references[row]) : 0.0,
             static_cast<double>(targets_in(rows, row))};
   };
-  const auto pairs = static_cast<double>(s_.examples);
+  const auto pairs = static_cast<double>(pairs_);
   for (int64_t row = 0; row < own.batch; row += 2) {
     const optim::PairLoss p = optim::pair_loss(s_.objective, answer(row), answer(row + 1),
                                                pairs / static_cast<double>(chosen_targets_));
@@ -89,11 +90,11 @@ void PairObjective::apply_objective(int32_t micro_batch, const float* losses, co
 double PairObjective::agree(double) {
   for (const int64_t sum : {kLoss, kChosen, kRejected}) sum_at(sums_, sum)->normalise();
   if (s_.dp) s_.dp->wait(s_.dp->all_reduce_i64(sums_.data(), kAgreedWords));
-  return sum_at(sums_, kLoss)->value() / static_cast<double>(s_.examples);
+  return sum_at(sums_, kLoss)->value() / static_cast<double>(pairs_);
 }
 
 optim::PairRewards PairObjective::rewards() const {
-  const auto pairs = static_cast<double>(s_.examples);
+  const auto pairs = static_cast<double>(pairs_);
   return {sum_at(sums_, kChosen)->value() / pairs, sum_at(sums_, kRejected)->value() / pairs,
           static_cast<double>(sums_[kHalfWins]) / (2 * pairs)};
 }

@@ -22,7 +22,7 @@ class PairObjective final : public StepObjective {
   float* references(int32_t micro_batch) override;
   /// Counts the targets of chosen rows. Throws kDataInvalid if a row has no target.
   int64_t count(const MicroBatch& rows) const override;
-  void begin(int64_t chosen_targets) override;
+  void begin(int64_t chosen_targets, int64_t step_rows) override;
   void apply_objective(int32_t micro_batch, const float* losses, const MicroBatch& rows,
                        const MicroBatch& own) override;
   /// Sums losses and rewards over all ranks; returns the mean loss of pairs.
@@ -35,11 +35,11 @@ class PairObjective final : public StepObjective {
 
  private:
   const ObjectiveSetup s_;
-  int64_t chosen_targets_ = 0;
-  std::vector<float> references_;   // by micro-batch and row
-  std::vector<int64_t> row_sums_;   // the ExactSum of each row
-  std::vector<double> row_weight_;  // the weight of each target of a row
-  std::vector<int64_t> sums_;       // loss, chosen and rejected rewards, pairs whose chosen reward is greater
+  int64_t chosen_targets_ = 0, pairs_ = 1;  // of the step, on all ranks
+  std::vector<float> references_;           // by micro-batch and row
+  std::vector<int64_t> row_sums_;           // the ExactSum of each row
+  std::vector<double> row_weight_;          // the weight of each target of a row
+  std::vector<int64_t> sums_;  // loss, chosen and rejected rewards, pairs whose chosen reward is greater
 };
 
 }  // namespace hawser::train

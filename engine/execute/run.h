@@ -14,6 +14,7 @@ struct Run {
   /// columns (BatchSource::columns).
   int64_t batch = 0, seq = 0;
   bool training = false;
+  int64_t step_rows = 1;   ///< training: rows of the step, on all ranks
   bool documents = false;  ///< rows have several documents, so kv_begin is used
   bool weights = false;    ///< targets have weights
   bool mean_loss = true;   ///< training: gradients are divided by the number of unmasked targets

@@ -15,8 +15,7 @@ namespace hawser::train {
 /// The part of a rank in the objective.
 struct ObjectiveSetup {
   optim::ObjectiveConfig objective;
-  int64_t examples = 0;              ///< in a global batch
-  int64_t micro_batches = 0;         ///< of this rank
+  int64_t micro_batches = 0;         ///< of this rank, in the largest step
   int64_t rows = 0;                  ///< in a micro-batch
   bool counts = true;                ///< this rank counts its examples; else another does
   comm::ProcessGroup* cp = nullptr;  ///< ranks that have the rows' other columns; null if there are none
@@ -48,8 +47,8 @@ class StepObjective {
   /// Returns the number of targets by which the objective divides. Throws kDataInvalid for rows that it
   /// cannot use.
   virtual int64_t count(const MicroBatch& /*rows*/) const { return 0; }
-  /// COUNT_TOKENS: begins the step with the sum of these numbers over all ranks.
-  virtual void begin(int64_t /*counted*/) {}
+  /// COUNT_TOKENS: begins the step with the sum of these numbers over all ranks, and its rows on all ranks.
+  virtual void begin(int64_t /*counted*/, int64_t /*step_rows*/) {}
   /// OBJECTIVE: computes own.weights from the losses (negative log-probabilities) of this rank's columns.
   /// `rows` is the same micro-batch with all columns.
   virtual void apply_objective(int32_t /*micro_batch*/, const float* /*losses*/, const MicroBatch& /*rows*/,

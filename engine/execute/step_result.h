@@ -23,6 +23,7 @@ struct StepResult {
   double loss = 0, grad_norm = 0, learning_rate = 0;
   int64_t tokens = 0, samples = 0, skipped = 0;
   double seconds = 0;
+  int64_t rows = 0;                 ///< of the step, on all ranks
   double loss_scale = 1;            ///< with which the step ran
   optim::PairRewards rewards = {};  ///< set if the objective is over pairs
 };

@@ -90,6 +90,7 @@ struct Context {
   /// Counts of routers (nn/moe/balance.h), one layer after the other. If null, routers do not count, as in a
   /// recomputed forward.
   int64_t* tallies = nullptr;
+  int64_t step_rows = 1;  ///< rows of the step, on all ranks: the losses of routers are means over them
   /// The factor of all gradients of a step, which the losses of routers apply to theirs; null: 1.
   const float* loss_scale = nullptr;
   uint64_t seed = 0;

@@ -74,13 +74,12 @@ struct MoeConfig {
   bool has_bias() const { return score == RouterScore::kSigmoid; }
 };
 
-/// Settings for training a mixture of experts, with the sizes of a step. They are not part of the model.
+/// Settings for training a mixture of experts. They are not part of the model.
 struct MoeTraining {
   double aux_loss = 0, z_loss = 0;  ///< weights of the balance loss and of the z loss
   double balance_rate = 0;
   double capacity_factor = 0;  ///< 0: dropless
   double rows_factor = 1;      ///< most rows between two ranks in a round, relative to balance
-  int64_t step_rows = 1;       ///< rows of the global batch
 };
 /// Calls visit(key, member) for each key of the config's moe section.
 void each_key(MoeTraining& m, auto&& visit) {

@@ -231,7 +231,7 @@ class DataParallelism final : public Strategy {
             Purpose purpose) const override {
     if (purpose == Purpose::kPublish) gather_all_weights(plan, layout);
     if (purpose != Purpose::kTrain) return;
-    reduce_gradients(plan, layout, data, static_cast<int32_t>(s_.micro_batches));
+    reduce_gradients(plan, layout, data, s_.micro_batches);
     gather_updated_weights(plan, layout, data);
   }
   void add_groups(const RankPlace& place, const StepForm& form, DataParallelGroups* groups,

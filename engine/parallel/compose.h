@@ -32,7 +32,7 @@ struct Settings {
   const nn::ModelConfig& model;
   const nn::MoeTraining& moe;
   int64_t micro_batch = 1;    ///< rows
-  int64_t micro_batches = 1;  ///< micro-batches of one rank in a step
+  int64_t micro_batches = 1;  ///< micro-batches of one rank in the largest step
   int64_t sequence = 1;       ///< tokens of a row
   bool saves_beside_steps = false;
 };
@@ -157,9 +157,10 @@ class Strategies {
 
   /// Divides a model of these costs into the stages of the pipeline; one stage if there is no pipeline.
   pipeline::Division divide(const plan::Sizes& sizes) const;
-  /// Returns a stage of that division. `sent_lifetime_actions`: as in plan::Stage.
+  /// Returns a stage of that division, with the actions of a step of `micro_batches`.
+  /// `sent_lifetime_actions`: as in plan::Stage.
   plan::Stage stage(const pipeline::Division& division, const plan::Sizes& sizes, int64_t number,
-                    size_t sent_lifetime_actions) const;
+                    size_t sent_lifetime_actions, int64_t micro_batches) const;
   int64_t stage_of(int64_t rank) const { return mesh_.coordinate(rank, mesh::Axis::kPp); }
   /// The first rank of a stage.
   int64_t first_of_stage(int64_t stage) const { return mesh_.at(0, mesh::Axis::kPp, stage); }

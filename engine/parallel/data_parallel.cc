@@ -30,12 +30,12 @@ std::vector<int32_t> produces_gradients_of(const Instruction& n, bool tied, cons
 class Pass {
  public:
   Pass(plan::Plan* plan, const ShardLayout& layout, const DataParallelStrategy& strategy,
-       int32_t micro_batches)
+       int64_t most_micro_batches)
       : plan_(*plan),
         layout_(layout),
         s_(strategy),
-        each_(strategy.reduces_each(micro_batches)),
-        last_(micro_batches - 1) {
+        each_(strategy.reduces_each(most_micro_batches)),
+        last_(static_cast<int32_t>(plan->micro_batches) - 1) {
     std::vector<int64_t> bytes;
     for (int32_t b = 0; b < layout.blocks(); ++b) bytes.push_back(layout.block_state(b).gradient_bucket);
     buckets_ = gradient_buckets(bytes, s_.bucket_bytes, s_.first_bucket_bytes);
@@ -266,8 +266,8 @@ std::vector<std::vector<int32_t>> gradient_buckets(const std::vector<int64_t>& b
 }
 
 void reduce_gradients(plan::Plan* plan, const ShardLayout& layout, const DataParallelStrategy& strategy,
-                      int32_t micro_batches) {
-  if (strategy.many() || !layout.model_sums().empty()) Pass(plan, layout, strategy, micro_batches).run();
+                      int64_t most_micro_batches) {
+  if (strategy.many() || !layout.model_sums().empty()) Pass(plan, layout, strategy, most_micro_batches).run();
 }
 
 }  // namespace hawser::parallel

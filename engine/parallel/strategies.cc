@@ -97,8 +97,8 @@ pipeline::Division Strategies::divide(const plan::Sizes& sizes) const {
 }
 
 plan::Stage Strategies::stage(const pipeline::Division& division, const plan::Sizes& sizes, int64_t number,
-                              size_t sent_lifetime_actions) const {
-  plan::Stage stage = division.stage(number, sent_lifetime_actions);
+                              size_t sent_lifetime_actions, int64_t micro_batches) const {
+  plan::Stage stage = division.stage(number, sent_lifetime_actions, micro_batches);
   for (const auto& s : all_) s->shape_stage(sizes, &stage);
   return stage;
 }

@@ -53,7 +53,8 @@ struct Plan {
   static constexpr int64_t kAlign = 64;
 
   std::string name;
-  std::vector<Slot> slots;  ///< append only with add_slot
+  int64_t micro_batches = 0;  ///< of a training step on one rank; 0 for other plans
+  std::vector<Slot> slots;    ///< append only with add_slot
   StateIndex states;
   std::vector<Instruction> instructions;
   std::vector<Work> work;  ///< what instructions compute; equal ones share an entry

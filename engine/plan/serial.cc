@@ -26,6 +26,7 @@ Plan TrainingStep::make() {
   for (const std::vector<SlotId>& slots : held_)
     for (const SlotId slot : slots) b_.plan().instructions.back().holds.push_back(slot);
   update();
+  b_.plan().micro_batches = micro_batches_;
   return b_.take();
 }
 

@@ -33,15 +33,8 @@ config::ConfigTree alone(const config::ConfigTree& config, int64_t micro_batches
   json.erase("comm");
   if (json.contains("moe")) json["moe"].erase("rows_factor");  // one rank has all experts
   json["batch"]["grad_accum_steps"] = micro_batches;
-  json["batch"].erase("global_batch");
+  for (const char* key : {"global_batch", "ramp"}) json["batch"].erase(key);
   return config::ConfigTree::from_json(json.dump());
-}
-
-/// Assembles that config. Losses of routers stay means over the rows of the original config's step.
-Assembly assembly_alone(const config::ConfigTree& config, int64_t micro_batches) {
-  Assembly assembly = assemble(alone(config, micro_batches));
-  assembly.config.moe.step_rows = assemble(config).config.moe.step_rows;
-  return assembly;
 }
 
 /// Removes what depends on the order of heads and features, which a twin changes: dropout, and NF4 (the base
@@ -66,7 +59,7 @@ int64_t count_targets(const BatchView& batch, int64_t first_row, int64_t rows) {
 class SerialReplay::Player {
  public:
   Player(const config::ConfigTree& config, int64_t micro_batches)
-      : assembly_(assembly_alone(config, micro_batches)),
+      : assembly_(assemble(alone(config, micro_batches))),
         config_(assembly_.config),
         device_(choose_device(config_.device)),
         model_(config_.model, config_.init.scale_residual, optim::trained_parts(config_.optimizer), 1,
@@ -105,6 +98,7 @@ class SerialReplay::Player {
     Run run;
     run.batch = config_.batch.micro_batch, run.seq = config_.batch.sequence;
     run.training = true;
+    run.step_rows = batch.rows;  // losses of routers are means over all rows of the step
     run.loss_scale = loss_scale_;
     run.documents = batch.document_begin != nullptr;
     run.weights = batch.weights != nullptr;

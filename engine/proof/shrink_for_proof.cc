@@ -72,7 +72,7 @@ void set_pipeline(Shrinker* s, const config::ResolvedConfig& given) {
   const parallel::pipeline::SmallPipeline small = shrink_pipeline(given);
   s->set("/model/layers", small.all_layers());
   s->set("/batch/grad_accum_steps", small.micro_batches);
-  s->json()["batch"].erase("global_batch");
+  for (const char* key : {"global_batch", "ramp"}) s->json()["batch"].erase(key);
   if (small.stages == 1) return;
   OrderedJson& pipeline = s->json()["pipeline"];
   s->set("/mesh/pp", small.stages);

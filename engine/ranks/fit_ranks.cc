@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "engine/assembly/assemble.h"
@@ -20,14 +21,21 @@ std::string nearest_divisors(int64_t rows, int64_t ranks) {
   return above > rows ? fmt::format("{}", below) : fmt::format("{} or {}", below, above);
 }
 
+/// Returns the largest number of rows of which every step has a multiple.
+int64_t common_rows(const config::BatchConfig& batch) {
+  int64_t rows = batch.global_batch;
+  for (const config::RampSize& size : batch.ramp) rows = std::gcd(rows, size.global_batch);
+  return rows;
+}
+
 /// Returns the batch section with its rows divided among `ranks`. Every micro-batch has a multiple of `unit`
 /// rows.
 OrderedJson fit_batch(OrderedJson batch, const config::BatchConfig& was, int64_t ranks, int64_t unit) {
-  const int64_t share = was.global_batch / ranks;
+  const int64_t share = common_rows(was) / ranks;
   int64_t micro_batch = std::min(was.micro_batch, share);
   while (share % micro_batch != 0 || micro_batch % unit != 0) --micro_batch;
   batch["micro_batch"] = micro_batch;
-  batch["grad_accum_steps"] = share / micro_batch;
+  batch["grad_accum_steps"] = was.global_batch / ranks / micro_batch;
   batch["global_batch"] = was.global_batch;
   return batch;
 }
@@ -53,11 +61,19 @@ config::ConfigTree fit_ranks(const config::ConfigTree& config, int64_t world) {
          "{} ranks are not a multiple of the {} that share one copy of the model ({}); use {}", world,
          together, model_axes(was.mesh), std::max<int64_t>(1, world / together) * together);
   const int64_t ranks = world / together;  // data-parallel ranks
-  const int64_t unit = was.objective.rows_per_example(), shared = was.batch.global_batch / unit;
-  if (shared % ranks != 0)
+  const int64_t unit = was.objective.rows_per_example(), shared = common_rows(was.batch) / unit;
+  if (shared % ranks != 0) {
+    const std::string unit_name = unit == 1 ? "rows" : "pairs", nearest = nearest_divisors(shared, ranks);
+    if (was.batch.has_sizes())
+      fail(Code::kConfigInvalid,
+           "{} ranks cannot share every step of /batch/ramp equally: the steps have multiples of {} {}; use "
+           "{} "
+           "ranks",
+           ranks, shared, unit_name, nearest);
     fail(Code::kConfigInvalid,
          "{} ranks cannot share the {} {} of a step equally (/batch/global_batch); use {} ranks", ranks,
-         shared, unit == 1 ? "rows" : "pairs", nearest_divisors(shared, ranks));
+         shared, unit_name, nearest);
+  }
   config::ConfigTree fitted = config;
   const OrderedJson set = parse_json<OrderedJson>(config.to_json());
   const auto section = [&](const char* name) { return set.value(name, OrderedJson::object()); };

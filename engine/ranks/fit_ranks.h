@@ -13,7 +13,7 @@ namespace hawser::train {
 ///           data-parallel ranks; if only dp_replicate is above 1, it takes them all. If both are above 1,
 ///           dp_shard keeps its value if it divides their number; otherwise they form one shard group.
 ///   /batch  micro_batch becomes the largest value up to the config's own that divides a rank's rows;
-///           grad_accum_steps follows.
+///           grad_accum_steps follows. With a ramp, every size of a step keeps its rows.
 ///   /zero   stage becomes 0 for one rank.
 /// The result depends only on the arguments, so always pass the config as the user wrote it, never a result.
 /// Throws kConfigInvalid if the ranks cannot share the rows equally (the message names the nearest numbers

@@ -16,8 +16,7 @@ namespace hawser::train {
 namespace {
 
 ObjectiveSetup objective_setup(const config::ResolvedConfig& c) {
-  return {c.objective, c.batch.global_batch / c.objective.rows_per_example(), c.batch.grad_accum_steps,
-          c.batch.micro_batch};
+  return {c.objective, c.batch.grad_accum_steps, c.batch.micro_batch};
 }
 
 }  // namespace
@@ -48,7 +47,7 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
     make_exchanges(planned.expert_calls);
     runtime_ = std::make_unique<parallel::BucketRuntime>(*layout_, strategy, groups_, arena_->data(), &link,
                                                          between, lent_weights(memory.borrowed));
-    for (const auto plan : kPlans) runtime_->bind(plans().*plan);
+    for_each_plan(plans(), [&](const plan::Plan& plan) { runtime_->bind(plan); });
   }
   outside_ =
       shared.strategies.outside_arena(planned, link, pinned_->data() + pinned_->bytes() - pinned.offload);
@@ -185,7 +184,7 @@ void Rank::make_groups() {
   std::vector<int32_t> everyone(static_cast<size_t>(comm_->world_size()));
   std::iota(everyone.begin(), everyone.end(), 0);
   parallel::RankPlace place{*layout_, number_, !shared_.inference, plans().peers};
-  for (const auto plan : kPlans) place.plans.push_back(&(plans().*plan));
+  for_each_plan(plans(), [&](const plan::Plan& plan) { place.plans.push_back(&plan); });
   std::vector<parallel::GroupWish> wishes = shared_.strategies.groups(place, &groups_);
   wishes.insert(wishes.begin(), {&groups_.dp, {everyone, "dp", {}, comm::LinkTopology::kTree}});
   // Savers wait for slow disks, so their group has no deadline. The death of a rank still ends the wait.

@@ -62,9 +62,14 @@ class Rank {
   device::HostLink& link() const { return machine_.link(); }
   const parallel::OutsideArena& outside() const { return outside_; }
   const std::shared_ptr<device::Arena>& arena() const { return arena_; }
-  /// First row of this rank in a global batch. Data-parallel ranks take consecutive runs of rows, in order.
-  int64_t first_row() const {
-    return dp_rank_ * shared_.config.batch.grad_accum_steps * shared_.config.batch.micro_batch;
+  /// The plan of a training step of `step_rows` rows, on all ranks.
+  const plan::Plan& train_plan(int64_t step_rows) const {
+    return plans().train_of(shared_.config.batch.micro_batches(step_rows));
+  }
+  /// First row of this rank in a step. Data-parallel ranks take consecutive runs of rows, in order.
+  int64_t first_row(int64_t step_rows) const {
+    const config::BatchConfig& batch = shared_.config.batch;
+    return dp_rank_ * batch.micro_batches(step_rows) * batch.micro_batch;
   }
   /// Updates the compute weights on every rank after masters changed outside of a step.
   void publish_weights();

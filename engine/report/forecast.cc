@@ -50,6 +50,12 @@ std::vector<cluster::StageProblem> Forecast::problems() const {
   return problems;
 }
 
+double Forecast::seconds_of(int64_t micro_batches) const {
+  std::vector<cluster::StageProblem> of_size = problems();
+  for (size_t s = 0; s < of_size.size(); ++s) of_size[s].plan = &stages_[s].train_of(micro_batches);
+  return cluster::foretell(cluster_, of_size).seconds;
+}
+
 int64_t Forecast::most_bytes() const {
   int64_t most = 0;
   for (const EnginePlans& plans : stages_) most = std::max(most, plans.device_bytes());

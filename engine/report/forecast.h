@@ -26,6 +26,8 @@ class Forecast {
   /// The plans of each stage.
   const std::vector<EnginePlans>& stages() const { return stages_; }
   const cluster::ForetoldStep& step() const { return step_; }
+  /// Predicts the seconds of a step of so many micro-batches; step() is that of the largest.
+  double seconds_of(int64_t micro_batches) const;
   /// Returns the number, in the world, of the first rank of a stage.
   int64_t first_of_stage(size_t stage) const {
     return strategies_.first_of_stage(static_cast<int64_t>(stage));

@@ -14,6 +14,7 @@
 #include "engine/report/forecast.h"
 #include "engine/report/kernel_calls_report.h"
 #include "engine/report/pipeline_report.h"
+#include "engine/report/ramp_summary.h"
 
 namespace hawser::train {
 namespace {
@@ -58,8 +59,16 @@ class ForetoldReport {
   std::string trace(TraceForm form) const;
 
  private:
-  double steps() const { return std::ceil(tokens_ / forecast_.tokens_of_step()); }
-  double days() const { return steps() * step_.seconds / 86400; }
+  double seconds_of(int64_t micro_batches) const {
+    return micro_batches == a_.config.batch.grad_accum_steps ? step_.seconds
+                                                             : forecast_.seconds_of(micro_batches);
+  }
+  RunLength run() const {
+    return run_length(a_.config.batch, tokens_ / static_cast<double>(a_.config.batch.sequence),
+                      [this](int64_t micro_batches) { return seconds_of(micro_batches); });
+  }
+  double steps() const { return run().steps; }
+  double days() const { return run().seconds / 86400; }
   double gpu_hours() const { return days() * 24 * static_cast<double>(forecast_.ranks()); }
   OrderedJson stage_json(size_t s) const;
   OrderedJson sent_json() const;
@@ -167,6 +176,9 @@ std::string ForetoldReport::json() const {
                           {"needed_bytes", forecast_.most_bytes()},
                           {"available_bytes", cluster_.device.memory_bytes}}},
                         {"foretold", foretold_json()}};
+  const auto seconds = [this](int64_t micro_batches) { return seconds_of(micro_batches); };
+  if (OrderedJson ramp = ramp_json(a_.config.batch, stages_, seconds); !ramp.is_null())
+    report["ramp"] = std::move(ramp);
   report["work"] = work_json(first);
   if (stages_.size() > 1) report["pipeline"] = pipeline_json(stages_);
   return report.dump();
@@ -237,6 +249,7 @@ std::string ForetoldReport::text() const {
   if (imbalance_ > 1)
     text += fmt::format("imbalance  the busiest rank's experts get {:g} times the mean; this is its step\n",
                         imbalance_);
+  text += ramp_text(a_.config.batch, stages_, [this](int64_t m) { return seconds_of(m); });
   text += "\n" + stages_text() + sent_text();
   if (stages_.size() > 1) text += pipeline_text(stages_) + "The rest describes the first stage.\n\n";
   text += plan::format_memory(stages_.front().train) + "\n";

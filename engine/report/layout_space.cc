@@ -174,6 +174,7 @@ std::optional<config::ResolvedConfig> LayoutSpace::resolve_small(const LayoutCho
                                                      {"/batch/micro_batch", choice.micro_batch}};
   std::vector<config::Setting> all;
   for (const auto& [pointer, value] : numbers) all.push_back({pointer, std::to_string(value)});
+  if (is_set("/batch/ramp")) all.push_back({"/batch/ramp", "[]"});
   if (pp > 1) all.push_back({"/pipeline/schedule", splits ? "\"zb_h1\"" : "\"1f1b\""});
   if (choice.recompute > 0 && !is_set("/recompute/policy")) all.push_back(policy(choice));
   std::optional<config::ResolvedConfig> made = config::resolve_with(tree_, all);

@@ -68,9 +68,8 @@ std::string Metrics::json() const {
                       {"communication_total_wire_bytes", sum(total).wire_bytes}};
   const config::ResolvedConfig& config = ranks_.config();
   const config::BatchConfig& batch = config.batch;
-  const int64_t calls = batch.global_batch / batch.micro_batch * ranks_.strategies().ranks_of_row();
-  const OrderedJson experts =
-      expert_loads(config.model, tallies, {batch.global_batch, batch.sequence, calls});
+  const int64_t calls = r.rows / batch.micro_batch * ranks_.strategies().ranks_of_row();
+  const OrderedJson experts = expert_loads(config.model, tallies, {r.rows, batch.sequence, calls});
   if (!experts.is_null()) json["experts"] = experts;
   if (config.precision == config::Precision::kFp16) json["loss_scale"] = r.loss_scale;
   if (config.objective.has_rewards()) json["preferences"] = rewards_json(r.rewards);

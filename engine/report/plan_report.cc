@@ -27,6 +27,7 @@
 #include "engine/report/pipeline_report.h"
 #include "engine/report/plan_traffic.h"
 #include "engine/report/precision_summary.h"
+#include "engine/report/ramp_summary.h"
 #include "engine/report/stage_choices.h"
 #include "kernels/include/levels.h"
 
@@ -276,6 +277,8 @@ std::string PlanReport::json() const {
   if (!transport_.reason.empty()) report["device_transport"] = transport_.reason;
   report["step_graphs"] = step_graphs();
   if (const char* const cut = graphs_cut(); *cut != '\0') report["graphs_cut"] = cut;
+  if (OrderedJson ramp = ramp_json(a_.config.batch, stages_); !ramp.is_null())
+    report["ramp"] = std::move(ramp);
   report["device"] = kind_name(device_.kind);
   report["parameters"] = model_.table().count();
   report["active_parameters"] = model_.active_parameters();
@@ -333,6 +336,7 @@ std::string PlanReport::text() const {
   text += expert_summary(model_, a_.config);
   text += latent_summary(model_.local(), strategies_.dry_exchanges(0).columns(), compute_type(a_.config));
   text += pair_summary(a_.config, stages_);
+  text += ramp_text(a_.config.batch, stages_);
   text += fmt::format("FLOPs per token {:>14.0f}\n", model_.flops_per_token(a_.config.batch.sequence));
   text += "types           " + precision_summary(a_.config, plans_.strategy) + "\n";
   text += fmt::format("on {} threads{} of {}, kernels {}\n", threads_, many ? " per rank" : "",

@@ -69,18 +69,18 @@ std::string rank_text(int32_t rank, const StepTrace& trace) {
 }  // namespace
 
 std::string Traces::profile_report(bool json) const {
-  if (traces_.empty() || traces_.front().profile() == nullptr)
+  if (traces_.empty() || trace(0).profile() == nullptr)
     fail(Code::kFailedPrecondition,
          "nothing was profiled: switch the trace on with HWS_TRACE_KERNELS (hws_engine_set_trace) and take a "
          "step");
-  if (traces_.front().sums().steps == 0)
+  if (trace(0).sums().steps == 0)
     fail(Code::kFailedPrecondition,
          "nothing was profiled: no step was taken since the profile was asked for");
   OrderedJson report;
   std::string text;
-  for (size_t i = 0; i < traces_.size(); ++i) {
-    if (json) report["ranks"].push_back(rank_json(ranks_.at(static_cast<int32_t>(i)).number(), traces_[i]));
-    text += rank_text(ranks_.at(static_cast<int32_t>(i)).number(), traces_[i]);
+  for (int32_t i = 0; i < ranks_.here(); ++i) {
+    if (json) report["ranks"].push_back(rank_json(ranks_.at(i).number(), trace(i)));
+    text += rank_text(ranks_.at(i).number(), trace(i));
   }
   return json ? report.dump() : text;
 }

@@ -118,6 +118,7 @@ std::string Reports::info_json() const {
   if (has_older_decay(progress_.state, ranks_.config().schedule)) json["older_decay"] = true;
   json["best_validation_loss"] = finite_or_null(progress_.state.best_validation_loss);
   json["global_batch"] = ranks_.config().batch.global_batch;
+  json["step_rows"] = ranks_.config().batch.rows_after(progress_.state.samples);
   json["sequence"] = ranks_.config().batch.sequence;
   json["vocabulary"] = parse_json<OrderedJson>(ranks_.assembly().vocabulary.to_json());
   if (ranks_.assembly().tokens) json["tokenizer"] = ranks_.assembly().tokens->digest();

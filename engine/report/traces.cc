@@ -11,23 +11,38 @@ namespace hawser::train {
 void Traces::set(bool on, bool kernels) {
   ranks_.require_training("set_trace");
   progress_.require_no_pending();
+  for (int32_t i = 0; i < ranks_.here(); ++i) ranks_.at(i).executor().set_trace(nullptr);
   traces_.clear();
-  traces_.reserve(static_cast<size_t>(ranks_.here()));
-  for (int32_t i = 0; i < ranks_.here(); ++i) {
-    Rank& rank = ranks_.at(i);
-    rank.executor().set_trace(nullptr);
-    if (!on) continue;
-    traces_.emplace_back(rank.plans().train, rank.comm(), &rank.outside());
-    if (kernels) traces_.back().add_profile(rank.link().device());
-    rank.executor().set_trace(&traces_.back());
+  if (!on) return;
+  for (const int64_t micro_batches : ranks_.config().batch.all_micro_batches()) {
+    std::vector<StepTrace>& traces = traces_[micro_batches];
+    traces.reserve(static_cast<size_t>(ranks_.here()));
+    for (int32_t i = 0; i < ranks_.here(); ++i) {
+      Rank& rank = ranks_.at(i);
+      traces.emplace_back(rank.plans().train_of(micro_batches), rank.comm(), &rank.outside());
+      if (kernels) traces.back().add_profile(rank.link().device());
+    }
   }
+  select(ranks_.config().batch.rows_after(progress_.state.samples));
+}
+
+void Traces::select(int64_t rows) {
+  if (traces_.empty()) return;
+  rows_ = rows;
+  std::vector<StepTrace>& traces = traces_.at(ranks_.config().batch.micro_batches(rows));
+  for (int32_t i = 0; i < ranks_.here(); ++i)
+    ranks_.at(i).executor().set_trace(&traces[static_cast<size_t>(i)]);
+}
+
+const StepTrace& Traces::trace(int32_t index) const {
+  return traces_.at(ranks_.config().batch.micro_batches(rows_)).at(static_cast<size_t>(index));
 }
 
 plan::Timeline Traces::timeline(int32_t index) const {
   if (traces_.empty())
     fail(Code::kFailedPrecondition,
          "nothing was traced: switch the trace on (hws_engine_set_trace) and take a step");
-  return traces_.at(static_cast<size_t>(index)).timeline();
+  return trace(index).timeline();
 }
 
 /// Returns the step of all stages together; null if there is one stage, if other processes have ranks, or if
@@ -37,10 +52,12 @@ OrderedJson Traces::pipeline_json(const std::vector<plan::Timeline>& lines) cons
   if (stages.size() == 1 || !ranks_.all_local()) return {};
   std::vector<const plan::Plan*> plans;
   std::vector<std::vector<plan::Timeline>> by_stage(stages.size());
-  for (const EnginePlans& stage : stages) plans.push_back(&stage.train);
+  const int64_t micro_batches = ranks_.config().batch.micro_batches(rows_);
+  for (const EnginePlans& stage : stages) plans.push_back(&stage.train_of(micro_batches));
   for (size_t i = 0; i < lines.size(); ++i) {
     const Rank& rank = ranks_.at(static_cast<int32_t>(i));
-    if (lines[i].times.size() < rank.plans().train.instructions.size()) return {};  // the step was discarded
+    if (lines[i].times.size() < rank.train_plan(rows_).instructions.size())
+      return {};  // the step was discarded
     by_stage[static_cast<size_t>(rank.stage())].push_back(lines[i]);
   }
   const plan::PipelineSummary was = plan::summarise_pipeline(plans, by_stage);
@@ -56,10 +73,10 @@ std::string Traces::report(TraceForm form) const {
     const Rank& rank = ranks_.at(i);
     lines.push_back(timeline(i));
     TracedRank& traced = ranks.emplace_back();
-    traced = {rank.number(), fmt::format("rank {}", rank.number()), &rank.plans().train, lines.back()};
+    traced = {rank.number(), fmt::format("rank {}", rank.number()), &rank.train_plan(rows_), lines.back()};
     if (form != TraceForm::kJson) continue;
-    traced.lanes = traces_[static_cast<size_t>(i)].lanes();
-    traced.kernels = traces_[static_cast<size_t>(i)].profile();
+    traced.lanes = trace(i).lanes();
+    traced.kernels = trace(i).profile();
   }
   OrderedJson facts = {{"step", metrics_.last_step()}};
   std::string text;

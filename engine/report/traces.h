@@ -5,6 +5,7 @@
 // something that was not recorded.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,10 +27,12 @@ class Traces {
   /// Starts or stops recording, from the next step on. Stopping drops what was recorded. `kernels` also
   /// records every kernel call. Throws kFailedPrecondition for inference and while a step is pending.
   void set(bool on, bool kernels = false);
+  /// Records the next step, which has `rows` rows, if recording is on.
+  void select(int64_t rows);
   /// The last step of every local rank (trace_report.h).
   std::string report(TraceForm form) const;
   /// Time by kernel and shape on every local rank, summed over all steps after the first since set(true,
-  /// true).
+  /// true). With a batch ramp: over the steps of the size that ran last.
   std::string profile_report(bool json) const;  // profile_report.cc
   /// Timeline of one rank, by its index in this process.
   plan::Timeline timeline(int32_t index) const;
@@ -40,7 +43,12 @@ class Traces {
   const Ranks& ranks_;
   const Progress& progress_;
   const Metrics& metrics_;
-  std::vector<StepTrace> traces_;  // indexed by rank of this process; empty while nothing is recorded
+  /// The trace of a rank, by its index in this process, for the steps of the size that ran last.
+  const StepTrace& trace(int32_t index) const;
+
+  // By micro-batches of a step and rank of this process; empty while nothing is recorded.
+  std::map<int64_t, std::vector<StepTrace>> traces_;
+  int64_t rows_ = 0;  // of the last step
 };
 
 }  // namespace hawser::train

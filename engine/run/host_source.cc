@@ -21,7 +21,7 @@ void HostSource::fetch(const Ranks& ranks, Progress* progress) const {
   SourceRequest request;
   request.step = progress->state.step + 1;
   request.samples = progress->state.samples;
-  request.rows = config.batch.global_batch;
+  request.rows = config.batch.rows_after(request.samples);
   request.cols = config.batch.sequence;
   request.room = progress->pushed.make_room(request.rows, request.cols);
   bool more = true;

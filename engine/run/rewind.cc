@@ -10,7 +10,7 @@ std::shared_ptr<const checkpoint::Reader> Rewind::target() const {
 }
 
 void Rewind::go_to(const checkpoint::Reader& target) {
-  const int64_t behind = progress_.state.samples + config_.batch.global_batch;
+  const int64_t behind = progress_.state.samples + progress_.result.rows;
   loads_.take_over(target);
   progress_.state.samples = behind;
   const int64_t step = progress_.state.step;

@@ -117,8 +117,7 @@ double Trainer::learning_rate() const {
 }
 
 double Trainer::tokens_per_second() const {
-  return static_cast<double>(config().batch.global_batch * config().batch.sequence) /
-         progress_.result.seconds;
+  return static_cast<double>(progress_.result.rows * config().batch.sequence) / progress_.result.seconds;
 }
 
 /// Makes references with the present weights on all rows of the data, or only on those that validate, or
@@ -156,6 +155,8 @@ StepResult Trainer::compute_gradients(bool update_follows) {
   const bool weighs = config().objective.weighs_targets();
   const bool gradients = from_push && progress_.pushed.has_gradients();
   const bool mean_loss = !weighs && !gradients;  // the loss is the mean over unmasked targets
+  const int64_t rows = next_rows();
+  traces_.select(rows);
   metrics_.traffic().clear();
   metrics_.traffic().begin();
   try {
@@ -164,6 +165,7 @@ StepResult Trainer::compute_gradients(bool update_follows) {
       run.batch = config().batch.micro_batch;
       run.seq = config().batch.sequence;
       run.training = true;
+      run.step_rows = rows;
       run.mean_loss = mean_loss;
       run.update_follows = update_follows;
       run.loss_scale = progress_.loss_scale.scale();
@@ -172,13 +174,15 @@ StepResult Trainer::compute_gradients(bool update_follows) {
       run.weights =
           weighs || (from_push ? progress_.pushed.view().weights != nullptr : dataset_->has_weights());
       const auto cursor = static_cast<uint64_t>(progress_.state.samples);
-      BatchViewSource pushed(progress_.pushed.view(), rank.first_row(), cursor);
+      const int64_t first_row = rank.first_row(rows);
+      BatchViewSource pushed(progress_.pushed.view(), first_row, cursor);
       std::optional<DatasetSource> data;
       if (dataset_)
-        data.emplace(*dataset_, data::Split::kTrain, cursor + static_cast<uint64_t>(rank.first_row()),
+        data.emplace(*dataset_, data::Split::kTrain, cursor + static_cast<uint64_t>(first_row),
                      column_multiple(config(), rank.link().in_place()));
       run.source = from_push ? static_cast<BatchSource*>(&pushed) : &*data;
-      rank.executor().run(rank.plans().train, 0, rank.plans().train.commit, &run);
+      const plan::Plan& plan = rank.train_plan(rows);
+      rank.executor().run(plan, 0, plan.commit, &run);
     });
   } catch (...) {
     progress_.pushed.drop();
@@ -192,6 +196,7 @@ StepResult Trainer::compute_gradients(bool update_follows) {
   progress_.result = {Outcome::kPending,       progress_.state.step + 1, loss,
                       run.grad_norm,           learning_rate(),          run.tokens,
                       progress_.state.samples, progress_.state.skipped,  steady_seconds() - start};
+  progress_.result.rows = rows;
   progress_.result.loss_scale = progress_.loss_scale.scale();
   progress_.result.rewards = ranks_.first().executor().rewards();
   return progress_.result;
@@ -214,8 +219,8 @@ StepResult Trainer::commit() {
   ranks_.on_each([&](Rank& rank, int32_t i) {
     ranks_.set_changing("the update of the last step");
     rank.executor().set_scalars(scalars);
-    rank.executor().run(rank.plans().train, rank.plans().train.commit, rank.plans().train.instructions.size(),
-                        &runs_[static_cast<size_t>(i)]);
+    const plan::Plan& plan = rank.train_plan(progress_.result.rows);
+    rank.executor().run(plan, plan.commit, plan.instructions.size(), &runs_[static_cast<size_t>(i)]);
   });
   ranks_.set_changing(nullptr);
   metrics_.traffic().end();
@@ -287,7 +292,7 @@ StepResult Trainer::end_step(Outcome outcome, bool advance) {
   progress_.pushed.drop();
   if (advance) {
     progress_.state.step += 1;
-    progress_.state.samples += config().batch.global_batch;
+    progress_.state.samples += progress_.result.rows;
   }
   progress_.result.outcome = outcome;
   progress_.result.samples = progress_.state.samples;
@@ -345,10 +350,12 @@ void Trainer::push(const BatchView& batch) {
 void Trainer::require_room_for(const BatchView& batch) const {
   progress_.require_between_steps();
   if (progress_.pushed.waiting()) fail(Code::kBusy, "a pushed batch is waiting already: take a step first");
-  if (batch.rows != config().batch.global_batch || batch.cols != config().batch.sequence)
-    fail(Code::kInvalidArgument,
-         "the batch is {} x {}; a step takes {} x {} (/batch/global_batch x /batch/sequence)", batch.rows,
-         batch.cols, config().batch.global_batch, config().batch.sequence);
+  if (batch.rows != next_rows() || batch.cols != config().batch.sequence) {
+    const bool ramp = config().batch.has_sizes();
+    fail(Code::kInvalidArgument, "the batch is {} x {}; {} takes {} x {} ({} x /batch/sequence)", batch.rows,
+         batch.cols, ramp ? "the next step" : "a step", next_rows(), config().batch.sequence,
+         ramp ? "/batch/ramp" : "/batch/global_batch");
+  }
   check_batch(batch, config().model.vocab_size, config().batch.sequence, true);
   check_for_objective(batch, config().objective);
 }

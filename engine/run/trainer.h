@@ -86,6 +86,8 @@ class Trainer {
   double learning_rate() const;
   /// Returns the positions per second of the last step. Masked positions count.
   double tokens_per_second() const;
+  /// Returns the rows of the pending step, or else of the next.
+  int64_t next_rows() const { return config().batch.rows_after(progress_.state.samples); }
 
   const Ranks& ranks() const { return ranks_; }
   const data::Dataset* dataset() const { return dataset_.get(); }  ///< null if batches are pushed

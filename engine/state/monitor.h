@@ -25,6 +25,7 @@ class Monitor {
     int64_t done = 0, total = 0;  ///< progress of the phase; total 0: it is not counted
     int64_t until_step = 0;       ///< last step of the running train; 0: none runs
     int64_t step = 0, samples = 0, skipped = 0;
+    int64_t step_rows = 0;  ///< of the last step
     double loss = kNone, grad_norm = kNone, learning_rate = kNone,
            step_seconds = kNone;  ///< of the last step
     double validation_loss = kNone;
@@ -42,6 +43,7 @@ class Monitor {
   void record(const StepResult& result) {
     const std::lock_guard lock(mutex_);
     view_.step = result.step, view_.samples = result.samples, view_.skipped = result.skipped;
+    view_.step_rows = result.rows;
     view_.loss = result.loss, view_.grad_norm = result.grad_norm;
     view_.learning_rate = result.learning_rate, view_.step_seconds = result.seconds;
   }

@@ -135,7 +135,7 @@ StateArray Tensors::state_of(const Rank& rank, TensorKind kind, int32_t group) c
       return s.weights;
     case TensorKind::kGradient:
       if (ranks_.inference() || !rank.layout().group(group).trainable) return {};
-      return rank.executor().gradients(rank.plans().train, group);
+      return rank.executor().gradients(rank.train_plan(progress_.result.rows), group);
     default:
       return s.states[state_of_kind(kind)];
   }

@@ -47,6 +47,7 @@ Area command_area();        ///< the command line; status: its exit status
 std::vector<Case> quantized_cases();        ///< rows of rules_area
 std::vector<Case> optimizer_rules_cases();  ///< the same
 std::vector<Case> precision_cases();        ///< the same
+std::vector<Case> ramp_cases();             ///< the same
 
 std::vector<Area> library_areas();  ///< all but the last
 

@@ -367,8 +367,8 @@ Area rules_area() {
       "micro_batch 2) and planned.",
       ranges()};
   for (const auto& more :
-       {model(), training(), optimizer_rules_cases(), precision_cases(), parallel(), quantized_cases(),
-        tensor_parallel(), context_parallel(), experts(), latent_attention(), pipelines()})
+       {model(), training(), optimizer_rules_cases(), precision_cases(), ramp_cases(), parallel(),
+        quantized_cases(), tensor_parallel(), context_parallel(), experts(), latent_attention(), pipelines()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }

@@ -95,7 +95,7 @@ TEST(Report, RefreshesItselfWhileTheRunGoesOn) {
 TEST(RunFacts, CountsEpochs) {
   RunFacts facts;
   EXPECT_TRUE(std::isnan(facts.epochs(10)));
-  facts.tokens_per_epoch = 1000, facts.tokens_per_step = 50;
+  facts.tokens_per_epoch = 1000, facts.tokens_per_row = 50;
   EXPECT_EQ(facts.epochs(30), 1.5);
 }
 

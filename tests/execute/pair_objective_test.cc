@@ -36,13 +36,13 @@ struct Batch {
 };
 
 PairObjective objective(optim::ObjectiveKind kind) {
-  return PairObjective({{kind, 0.5, 0, 0, 0, {}}, 2, 1, kRows});
+  return PairObjective({{kind, 0.5, 0, 0, 0, {}}, 1, kRows});
 }
 
 TEST(PairObjective, WritesTheWeightsOfNeighbouringRows) {
   Batch batch;
   PairObjective o = objective(optim::ObjectiveKind::kDpo);
-  o.begin(o.count(batch.view()));
+  o.begin(o.count(batch.view()), kRows);
   const float references[] = {-2, -3, -4, -1};
   std::copy_n(references, kRows, o.references(0));
   o.apply_objective(0, batch.losses.data(), batch.view(), batch.view());
@@ -67,7 +67,7 @@ TEST(PairObjective, MeansAreOverTheTokensOfAnswers) {
   Batch batch;
   PairObjective o = objective(optim::ObjectiveKind::kSimpo);
   EXPECT_EQ(o.references(0), nullptr);
-  o.begin(o.count(batch.view()));
+  o.begin(o.count(batch.view()), kRows);
   o.apply_objective(0, batch.losses.data(), batch.view(), batch.view());
   const double mean = o.agree(0);
   // The means are -1.25 and -1.25 in the first pair, -2 and -0.25 in the second. Equal rewards count as

@@ -125,10 +125,11 @@ ScaledStep step_at(const Problem& problem, const Layout& layout, double scale) {
   trainer.ranks().on_each([&](train::Rank& rank, int32_t i) {
     train::Run& run = runs[static_cast<size_t>(i)];
     run.batch = config.batch.micro_batch, run.seq = config.batch.sequence;
-    run.training = true, run.mean_loss = problem.objective.empty(), run.loss_scale = scale;
+    run.training = true, run.step_rows = rows.rows, run.mean_loss = problem.objective.empty(),
+    run.loss_scale = scale;
     run.weights = !problem.objective.empty();
     const train::BatchView view = rows.view();
-    train::BatchViewSource source(view, rank.first_row(), 0);
+    train::BatchViewSource source(view, rank.first_row(rows.rows), 0);
     run.source = &source;
     const plan::Plan& plan = rank.plans().train;
     rank.executor().run(plan, 0, plan.commit, &run);

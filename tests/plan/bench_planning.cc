@@ -67,8 +67,7 @@ uint64_t digest_of(const std::vector<train::EnginePlans>& stages) {
     }
     hash.add(plan.commit).add(plan.peak_bytes);
   };
-  for (const train::EnginePlans& plans : stages)
-    for (const auto plan : train::kPlans) add(plans.*plan);
+  for (const train::EnginePlans& plans : stages) train::for_each_plan(plans, add);
   return hash.value();
 }
 

@@ -33,6 +33,7 @@ constexpr std::pair<const char*, const char*> kNotDrawn[] = {
     {"/comm/bandwidth_limit", "it slows transfers down"},
     {"/offload/gradients", "the CPU's are in host memory; tests/device/far_host_update_test.cc"},
     {"/comm/device_transport", "the CPU has none; tests/device/far_device_test.cc compares them"},
+    {"/batch/ramp", "tests/run/ramp_test.cc draws ramps of these configs"},
     {"/batch/global_batch", "follows from the number of ranks and micro-batches"},
     {"/adapter/from", "a folder"},
     {"/adapter/ranks", "exceptions to rank; tests/parallel/adapter_test.cc"},

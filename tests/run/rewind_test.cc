@@ -33,7 +33,8 @@ class Rewind : public ::testing::Test {
     int64_t seen = 0, left_out = 0;
   };
   std::unique_ptr<Trainer> make(const std::string& run, const Source& source,
-                                const json& guard = json::object(), int ranks = 1) {
+                                const json& guard = json::object(), int ranks = 1,
+                                const json& batch = nullptr) {
     config::ConfigTree config = testing::small_config(tokens_);
     config.set("/model/dropout", "{}");
     config.set("/data/packing", "false");
@@ -46,6 +47,7 @@ class Rewind : public ::testing::Test {
       config.set("/mesh/dp_shard", std::to_string(ranks));
       config.set("/batch", R"({"micro_batch": 1, "grad_accum_steps": 3, "sequence": 24})");
     }
+    if (!batch.is_null()) config.set("/batch", batch.dump());
     auto trainer = Trainer::create(config, false, &cancel_, ranks > 1 ? comm::make_local(ranks) : nullptr);
     trainer->set_source([source](train::SourceRequest* r) { return fill(source, r); });
     return trainer;
@@ -104,6 +106,16 @@ TEST_F(Rewind, GoesOnFromTheCheckpointBehindTheRows) {
   EXPECT_TRUE(rewound(plain).empty());
   EXPECT_EQ(records.back().result.loss, plain.back().result.loss);
   expect_equal_tensors(*trainer, *other);
+}
+
+TEST_F(Rewind, GoesOnBehindTheRowsOfASmallStep) {
+  const json batch = json::parse(R"({"micro_batch": 3, "sequence": 24,
+      "ramp": [{"from_rows": 0, "global_batch": 6}, {"from_rows": 1000, "global_batch": 12}]})");
+  const auto trainer = make("run", {{46}}, json::object(), 1, batch);
+  const std::vector<TrainRecord> records = train(*trainer);
+  ASSERT_EQ(rewound(records), std::vector<int64_t>{46});
+  EXPECT_EQ(records[45].result.samples, 45 * kRows);
+  EXPECT_EQ(records[46].result.samples, 47 * kRows);
 }
 
 TEST_F(Rewind, IsRepeatedByARunThatIsResumed) {

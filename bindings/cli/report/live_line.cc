@@ -67,7 +67,7 @@ std::string LiveLine::text(const MetricRow& row, size_t width) const {
   const double done = static_cast<double>(row.step - first_step_);
   const double left =
       (seconds_since(begin_) - excluded_) / done * static_cast<double>(facts_->total_steps - row.step);
-  if (const double epochs = facts_->epochs(row.step); std::isfinite(epochs))
+  if (const double epochs = facts_->epochs(row.samples); std::isfinite(epochs))
     parts.push_back({format_text("epoch %.2f", epochs), 3});
   parts.push_back({"elapsed " + duration_text(seconds_since(begin_)), 4});
   parts.push_back({"ETA " + duration_text(left), 5});
@@ -127,7 +127,7 @@ std::string LiveLine::validation_text(const MetricRow& row, bool best) const {
   std::string line =
       format_text("step %lld: validation loss %s, training %s", static_cast<long long>(row.step),
                   loss_text(row.validation_loss).c_str(), loss_text(row.loss).c_str());
-  if (const double epochs = facts_->epochs(row.step); std::isfinite(epochs))
+  if (const double epochs = facts_->epochs(row.samples); std::isfinite(epochs))
     line += format_text(", epoch %.2f", epochs);
   for (const auto& [name, loss] : row.validation_losses) line += ", " + name + " " + loss_text(loss);
   if (!row.validation_preferences.empty()) line += ", " + preferences_text(row.validation_preferences);

@@ -28,7 +28,7 @@ struct RunFacts {
   int64_t ranks = 1;
   int64_t failed_saves = 0;     ///< checkpoints that could not be written
   double tokens_per_epoch = 0;  ///< of the training data; 0: unknown, because the program pushes batches
-  double tokens_per_step = 0;
+  double tokens_per_row = 0;
   double memory_bytes = 0;  ///< planned peak of each rank, in bytes
   double peak_flops = 0;    ///< measured matrix-product rate in the config's precision; 0: not measured yet
   double order1_loss =
@@ -41,9 +41,9 @@ struct RunFacts {
   std::vector<std::pair<int64_t, std::string>> samples;  ///< step and text, newest last
   std::vector<SampleAnswer> answers;                     ///< to /telemetry/samples, newest last
 
-  /// Returns how many passes over the data `step` steps make; NaN if unknown.
-  double epochs(int64_t step) const {
-    return tokens_per_epoch > 0 ? static_cast<double>(step) * tokens_per_step / tokens_per_epoch
+  /// Returns how many passes over the data `rows` rows make; NaN if unknown.
+  double epochs(int64_t rows) const {
+    return tokens_per_epoch > 0 ? static_cast<double>(rows) * tokens_per_row / tokens_per_epoch
                                 : std::numeric_limits<double>::quiet_NaN();
   }
   bool running() const { return state == kRunning; }

@@ -125,7 +125,7 @@ RunFacts make_facts(const std::string& name, const RunConfig& config, const orde
   facts.flops_per_token = number_at(info, "/flops_per_token");
   facts.memory_bytes = number_at(info, "/memory/planned_bytes");
   facts.tokens_per_epoch = number_at(data, "/train_tokens");
-  facts.tokens_per_step = number_at(info, "/global_batch") * number_at(info, "/sequence");
+  facts.tokens_per_row = number_at(info, "/sequence");
   const auto at = [&](const char* pointer) { return text_at(resolved, pointer); };
   const auto at_info = [&](const char* pointer) { return text_at(info, pointer); };
   const auto whole = [&](const char* pointer) { return static_cast<int64_t>(number_at(resolved, pointer)); };
@@ -146,7 +146,8 @@ RunFacts make_facts(const std::string& name, const RunConfig& config, const orde
   const bool many = facts.ranks > 1;
   row("batch", counted(whole("/batch/micro_batch"), "row") + " of " + at("/batch/sequence") + " tokens, " +
                    counted(whole("/batch/grad_accum_steps"), "micro-batch") + " per step" +
-                   (many ? " on each rank, " + at("/batch/global_batch") + " rows in all" : ""));
+                   (many ? " on each rank, " + at("/batch/global_batch") + " rows in all" : "") +
+                   (resolved.at("batch").contains("ramp") ? " (the largest step of batch.ramp)" : ""));
   row("optimizer", at("/optimizer/kind") + ", learning rate " + at("/optimizer/learning_rate") + ", " +
                        at("/schedule/kind") + ", weight decay " + at("/optimizer/weight_decay") + ", clip " +
                        at("/optimizer/clip_norm"));

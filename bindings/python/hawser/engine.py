@@ -133,7 +133,8 @@ class Engine(Handle):
         _native.hws_engine_cancel(self._open)
 
     def push(self, tokens: Any, targets: Any, document_begin: Any = None, weights: Any = None, references: Any = None) -> None:
-        """Copies the batch of the next step: arrays of [global_batch, sequence].
+        """Copies the batch of the next step: arrays of [global_batch, sequence]; with batch.ramp, of
+        [info()["step_rows"], sequence].
 
         document_begin: the column where the document of each position starts; None: each row is one document.
         weights: float32, the weight of each target's loss; None: all 1. The divisor remains the number of unmasked

@@ -144,6 +144,8 @@ class Progress(NamedTuple):
 class Sizes(NamedTuple):
     """The sizes of a batch: global_batch rows of `sequence` tokens, each in [0, vocab_size).
 
+    With batch.ramp, global_batch is the largest size; Engine.info()["step_rows"] has the rows of the next step.
+
     outputs: number of outputs of the model's head per token: vocab_size, or 1 for a score.
     """
 

@@ -59,7 +59,7 @@ void Balance::count(const Context& ctx, float* statistics, const RouterSaved& ch
 /// weight divided by the rows of the step, times E / (k T) count / T (kernels::balance_factor).
 RouterLosses Balance::losses(const Context& ctx, const float* statistics) const {
   const int64_t positions = positions_of(ctx);
-  const auto rows = static_cast<double>(training_.step_rows);
+  const auto rows = static_cast<double>(ctx.step_rows);
   const double factor = kernels::balance_factor(experts_, top_k_, positions);
   return {statistics, static_cast<float>(training_.aux_loss / rows * factor),
           static_cast<float>(training_.z_loss / (rows * static_cast<double>(positions)))};

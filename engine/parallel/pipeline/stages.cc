@@ -69,8 +69,10 @@ std::vector<int64_t> Division::stage_of() const {
   return shape_.stages > 1 ? stage_of_blocks(shape_, layers_) : std::vector<int64_t>();
 }
 
-plan::Stage Division::stage(int64_t stage, size_t sent_lifetime_actions) const {
-  plan::Stage made = make_stage(shape_, layers_, stage);
+plan::Stage Division::stage(int64_t stage, size_t sent_lifetime_actions, int64_t micro_batches) const {
+  Shape shape = shape_;
+  shape.micro_batches = micro_batches;
+  plan::Stage made = make_stage(shape, layers_, stage);
   made.sent_lifetime_actions = sent_lifetime_actions;
   return made;
 }

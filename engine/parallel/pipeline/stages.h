@@ -28,8 +28,8 @@ class Division {
   int64_t stages() const { return shape_.stages; }
   /// The stage that has each block, as from stage_of_blocks; empty for one stage.
   std::vector<int64_t> stage_of() const;
-  /// `sent_lifetime_actions`: as in plan::Stage.
-  plan::Stage stage(int64_t stage, size_t sent_lifetime_actions) const;
+  /// Returns a stage for steps of `micro_batches`. `sent_lifetime_actions`: as in plan::Stage.
+  plan::Stage stage(int64_t stage, size_t sent_lifetime_actions, int64_t micro_batches) const;
   /// The least lifetime that is worth trying. A V of many stages always needs this much.
   size_t least_sent_lifetime() const;
 

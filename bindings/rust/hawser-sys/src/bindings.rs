@@ -669,11 +669,11 @@ extern "C" {
 extern "C" {
     #[doc = " *out: a JSON object with the model, parameters, flops_per_token (of training: 6 per matmul weight, and"]
     #[doc = " causal attention), memory by category (of each rank), step, samples, ranks, threads (of each rank), CPU"]
-    #[doc = " level and total steps; \"older_decay\": true for a run that an older version began, which keeps that"]
-    #[doc = " version's learning rates (the last step of a decay has the minimum). On GPUs also \"choices\", the matmul"]
-    #[doc = " algorithms, equal on all ranks: \"by\" (GPU, libraries, deterministic or not) and \"products\" with sizes,"]
-    #[doc = " algorithm and nanoseconds (0: not timed; see /cuda/algorithm_cache); \"apart\" names a rank that uses its own"]
-    #[doc = " choices."]
+    #[doc = " level and total steps; \"step_rows\": rows of the pending step, or else of the next; \"older_decay\": true for"]
+    #[doc = " a run that an older version began, which keeps that version's learning rates (the last step of a decay has"]
+    #[doc = " the minimum). On GPUs also \"choices\", the matmul algorithms, equal on all ranks: \"by\" (GPU, libraries,"]
+    #[doc = " deterministic or not) and \"products\" with sizes, algorithm and nanoseconds (0: not timed; see"]
+    #[doc = " /cuda/algorithm_cache); \"apart\" names a rank that uses its own choices."]
     pub fn hws_engine_info(engine: *const hws_engine, out: *mut *mut hws_buffer) -> hws_status;
 }
 #[doc = " Sizes of a batch. The numbers never change while the engine exists."]
@@ -687,14 +687,15 @@ pub struct hws_sizes {
     pub vocab_size: i64,
     #[doc = "< columns of a training batch, and the most that eval and forward take"]
     pub sequence: i64,
-    #[doc = "< rows of a training batch, over all ranks and micro-batches"]
+    #[doc = "< rows of a training batch, over all ranks and micro-batches; with /batch/ramp the"]
+    #[doc = "most, and \"step_rows\" of hws_engine_info has those of the next step"]
     pub global_batch: i64,
     #[doc = "< numbers that the head gives for each token: vocab_size, or 1 for a score"]
     pub outputs: i64,
 }
 extern "C" {
-    #[doc = " Fills *sizes. A training batch has global_batch rows of `sequence` tokens; hws_engine_forward gives"]
-    #[doc = " `outputs` numbers for each token. Works at any time, on any thread, and for inference. Errors:"]
+    #[doc = " Fills *sizes. A training batch has global_batch rows (see there) of `sequence` tokens; hws_engine_forward"]
+    #[doc = " gives `outputs` numbers for each token. Works at any time, on any thread, and for inference. Errors:"]
     #[doc = " HWS_INVALID_ARGUMENT if sizes is NULL, HWS_ABI_MISMATCH."]
     pub fn hws_engine_sizes(engine: *const hws_engine, sizes: *mut hws_sizes) -> hws_status;
 }
@@ -865,10 +866,10 @@ pub struct hws_batch {
     pub references: *const f32,
 }
 extern "C" {
-    #[doc = " Copies one global batch (global_batch rows x `sequence` columns, see hws_engine_sizes) for the next step,"]
-    #[doc = " which uses it instead of the config's data. A train callback may push: train uses the batch in the step"]
-    #[doc = " after the callback, so a host program that trains on its own tokens pushes the first batch before"]
-    #[doc = " hws_engine_train and each further one in the callback."]
+    #[doc = " Copies one global batch (global_batch rows x `sequence` columns, see hws_engine_sizes; with /batch/ramp"]
+    #[doc = " the \"step_rows\" of hws_engine_info) for the next step, which uses it instead of the config's data. A train"]
+    #[doc = " callback may push: train uses the batch in the step after the callback, so a host program that trains on"]
+    #[doc = " its own tokens pushes the first batch before hws_engine_train and each further one in the callback."]
     #[doc = ""]
     #[doc = " An objective over pairs (/objective/kind) takes two rows for each pair, the chosen answer first; targets"]
     #[doc = " are the tokens of the answer, and weights must be NULL. Under \"reward\" a row's score is read at the token"]

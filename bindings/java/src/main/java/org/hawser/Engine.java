@@ -246,7 +246,8 @@ public final class Engine extends NativeObject implements AutoCloseable {
 
   /**
    * Sets the global batch of the next step. The buffers are direct, hold {@link Sizes#globalBatch} x
-   * {@link Sizes#sequence} elements from position to limit, and may be refilled afterwards.
+   * {@link Sizes#sequence} elements from position to limit, and may be refilled afterwards. With /batch/ramp, use
+   * {@link #push(Batch)}.
    *
    * @throws HawserException.Busy if a batch is already waiting
    * @throws HawserException.DataInvalid for ids outside the vocabulary (row, column, id)
