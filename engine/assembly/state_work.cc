@@ -112,6 +112,7 @@ class StateWork {
     const GroupLayout& group = layout_.group(part.group);
     optim::Optimizer::MatrixUpdate update;
     update.weights = WorkCounter::fake_floats(), update.n = part.n;
+    update.rows = part.rows, update.columns = part.columns;
     if (group.has_master && !is_int_block(group.type)) update.copy = fake();
     optimizer_.update_matrix(part.parameter, update, nullptr, counter_.table(), counter_.stream());
   }

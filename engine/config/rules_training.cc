@@ -247,6 +247,7 @@ std::vector<Dependence> training_dependences() {
       {"/optimizer/nesterov", "/optimizer/kind", {"sgd"}, uses_optimizer},
       {"/optimizer/muon_momentum", "/optimizer/kind", {"muon"}, uses_optimizer},
       {"/optimizer/muon_scale", "/optimizer/kind", {"muon"}, uses_optimizer},
+      {"/optimizer/muon_heads", "/optimizer/kind", {"muon"}, uses_optimizer},
       {"/schedule/stable_steps", "/schedule/kind", {"wsd"}},
       {"/schedule/decay_shape", "/schedule/kind", {"wsd"}},
       {"/guard/outlier_z", "/guard/outlier", {"skip", "rewind"}},

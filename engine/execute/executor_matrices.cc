@@ -58,6 +58,7 @@ void Executor::update_matrices(const plan::Plan& plan, const plan::Instruction& 
       if (master && !is_int_block(group.type)) update.copy = weights + dtype_bytes(group.type, from);
       update.direction = direction + part.at;
       update.n = part.n, update.copy_type = group.type;
+      update.rows = part.rows, update.columns = part.columns;
       s_.optimizer->update_matrix(part.parameter, update, &host_->scalars()->optimizer, *kernels_, *stream_);
     }
   }

@@ -16,8 +16,9 @@ namespace hawser::nn {
 /// Declares the model's parameters, block by block, before they have locations.
 class ParameterTable::Declarations {
  public:
-  Declarations(const ModelConfig& model, bool scale_residual, int64_t tp, int64_t ep)
+  Declarations(const ModelConfig& model, bool scale_residual, bool by_head, int64_t tp, int64_t ep)
       : m_(model),
+        by_head_(by_head),
         tp_(tp),
         ep_(ep),
         words_{0, model.vocab_size},
@@ -60,15 +61,16 @@ class ParameterTable::Declarations {
     bool packed = false;
     Read read = Read::kProduct;
     bool balances = false, adapter = false;
+    std::vector<int64_t> head = {};  ///< rows of the matrices of one head
   };
 
   void attention() {
     const int64_t q_width = m_.heads * m_.head_dim, kv_width = m_.kv_heads * m_.head_dim;
     const TensorSplit heads{0, m_.heads}, kv_heads{0, m_.kv_heads, true};
     norm("attention_norm", GradientCoverage::kOwnRows);
-    add("attention.q.weight", {q_width, m_.width}, normal_, {.cut = heads});
-    add("attention.k.weight", {kv_width, m_.width}, normal_, {.cut = kv_heads, .packed = true});
-    add("attention.v.weight", {kv_width, m_.width}, normal_, {.cut = kv_heads, .packed = true});
+    add("attention.q.weight", {q_width, m_.width}, normal_, {.cut = heads, .head = {m_.head_dim}});
+    for (const char* const name : {"attention.k.weight", "attention.v.weight"})
+      add(name, {kv_width, m_.width}, normal_, {.cut = kv_heads, .packed = true, .head = {m_.head_dim}});
     bool packed = false;
     for (const auto& [letter, width, cut, has] : {std::tuple{"q", q_width, heads, m_.bias.q},
                                                   {"k", kv_width, kv_heads, m_.bias.k},
@@ -89,17 +91,19 @@ class ParameterTable::Declarations {
   /// over tp.
   void latent_attention() {
     const LatentConfig& l = m_.latent;
-    const int64_t q_width = m_.heads * m_.head_dim, up = m_.head_dim - l.rope_dim + l.value_dim;
+    const int64_t q_width = m_.heads * m_.head_dim, nope = m_.head_dim - l.rope_dim;
     const TensorSplit heads{0, m_.heads};
+    const Traits queries = {.cut = heads, .head = {m_.head_dim}};
     const bool packed = l.q_rank > 0;
     norm("attention_norm", GradientCoverage::kOwnRows);
     if (l.q_rank > 0)
       add("attention.q_a.weight", {l.q_rank, m_.width}, normal_, {.covers = GradientCoverage::kOwnHeads});
     add("attention.kv_a.weight", {l.kv_rank + l.rope_dim, m_.width}, normal_,
         {.covers = GradientCoverage::kOwnHeads, .packed = packed});
-    if (l.q_rank == 0) add("attention.q.weight", {q_width, m_.width}, normal_, {.cut = heads});
-    if (l.q_rank > 0) add("attention.q_b.weight", {q_width, l.q_rank}, normal_, {.cut = heads});
-    add("attention.kv_b.weight", {m_.heads * up, l.kv_rank}, normal_, {.cut = heads});
+    if (l.q_rank == 0) add("attention.q.weight", {q_width, m_.width}, normal_, queries);
+    if (l.q_rank > 0) add("attention.q_b.weight", {q_width, l.q_rank}, normal_, queries);
+    add("attention.kv_b.weight", {m_.heads * (nope + l.value_dim), l.kv_rank}, normal_,
+        {.cut = heads, .head = {nope, l.value_dim}});
     if (m_.bias.q && l.q_rank > 0)
       add("attention.q_a.bias", {l.q_rank}, zero_, {.covers = GradientCoverage::kOwnHeads});
     if (m_.bias.k)
@@ -212,6 +216,7 @@ class ParameterTable::Declarations {
     p.decay = shape.size() >= 2;
     p.read = p.decay || traits.read == Read::kExact ? traits.read : Read::kLookup;
     p.balances = traits.balances;
+    if (by_head_) p.matrix_rows = traits.head;
     p.adapter = traits.adapter;
     p.trainable = !p.balances;
     p.shape = std::move(shape);
@@ -229,6 +234,7 @@ class ParameterTable::Declarations {
   }
 
   const ModelConfig& m_;
+  const bool by_head_;
   const int64_t tp_, ep_;
   const TensorSplit words_;
   const InitialValue normal_{InitialValue::Kind::kNormal, 1.0}, zero_{InitialValue::Kind::kConstant, 0.0};
@@ -314,7 +320,7 @@ ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual, const 
     }
     lay_out(block);
   };
-  Declarations declare(m, scale_residual, tp, ep);
+  Declarations declare(m, scale_residual, parts.by_head, tp, ep);
   place(declare.embedding());
   for (int64_t layer = 0; layer < m.layers; ++layer) place(declare.layer(layer));
   place(declare.head());

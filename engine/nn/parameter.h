@@ -104,6 +104,9 @@ struct Parameter {
   bool nested = true;                ///< Read::kNf4: the absmax are quantised too
   TensorSplit cut;
   GradientCoverage covers = GradientCoverage::kAll;
+  /// Rows of the matrices that an optimizer of matrices updates, again and again from the first row of the
+  /// weight to the last; empty: the weight, or each of its experts, is one matrix.
+  std::vector<int64_t> matrix_rows;
   bool decay = true;  ///< weight decay applies (two or more dimensions)
   Read read = Read::kProduct;
   bool trainable = true;
@@ -166,6 +169,8 @@ struct TrainedParts {
   std::vector<std::string> frozen;  ///< parameters that are not trained
   std::vector<Rule> rules;          ///< the first rule that names a parameter applies
   Optimizers optimizers;            ///< of parameters that no rule names
+  /// Each head of queries, keys and values is a matrix (Parameter::matrix_rows).
+  bool by_head = false;
 
   TrainedParts() = default;
   TrainedParts(std::vector<std::string> not_trained) : frozen(std::move(not_trained)) {}

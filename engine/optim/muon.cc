@@ -103,12 +103,10 @@ void orthogonalise(const Orthogonal& call, const kernels::KernelTable& kernels, 
   NewtonSchulz(call, kernels, workspace, stream).run();
 }
 
-double muon_scale(const OptimizerConfig& config, const nn::Parameter& p) {
-  if (!nn::has_matrices(p)) return 1;
-  const auto rows = static_cast<double>(p.shape[p.shape.size() - 2]);
-  const auto columns = static_cast<double>(p.shape.back());
-  if (config.muon_scale == MuonScale::kSpectral) return std::sqrt(std::max(1.0, rows / columns));
-  return 0.2 * std::sqrt(std::max(rows, columns));
+double muon_scale(const OptimizerConfig& config, int64_t rows, int64_t columns) {
+  const auto r = static_cast<double>(rows), c = static_cast<double>(columns);
+  if (config.muon_scale == MuonScale::kSpectral) return std::sqrt(std::max(1.0, r / c));
+  return 0.2 * std::sqrt(std::max(r, c));
 }
 
 }  // namespace hawser::optim

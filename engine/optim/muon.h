@@ -42,7 +42,7 @@ void orthogonalise(const Orthogonal& call, const kernels::KernelTable& kernels, 
 /// unless that is f32.
 inline DType product_type(DType compute) { return compute == DType::kF32 ? DType::kF32 : DType::kBf16; }
 
-/// Returns the factor on the update of a parameter's matrices. 1 for a vector.
-double muon_scale(const OptimizerConfig& config, const nn::Parameter& p);
+/// Returns the factor on the update of a matrix of these rows and columns.
+double muon_scale(const OptimizerConfig& config, int64_t rows, int64_t columns);
 
 }  // namespace hawser::optim

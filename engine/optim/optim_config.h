@@ -39,6 +39,7 @@ struct OptimizerConfig {
   bool nesterov = false;
   double muon_momentum = 0;
   MuonScale muon_scale = MuonScale::kMatchAdamW;
+  bool muon_heads = false;           ///< each head of queries, keys and values is a matrix
   double clip_norm = 0;              ///< 0: no clipping
   std::vector<std::string> frozen;   ///< patterns (* and ?) for names of parameters that are not trained
   std::vector<OptimizerRule> rules;  ///< the first rule that names a parameter applies
@@ -55,6 +56,7 @@ void each_key(OptimizerConfig& o, auto&& visit) {
   visit("nesterov", o.nesterov);
   visit("muon_momentum", o.muon_momentum);
   visit("muon_scale", o.muon_scale);
+  visit("muon_heads", o.muon_heads);
   visit("clip_norm", o.clip_norm);
   visit("frozen", o.frozen);
   visit("rules", o.rules);

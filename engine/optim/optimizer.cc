@@ -58,6 +58,7 @@ nn::TrainedParts trained_parts(const OptimizerConfig& config) {
   for (const OptimizerRule& rule : config.rules)
     parts.rules.push_back({rule.of, rule.kind ? all(*rule.kind) : parts.optimizers,
                            rule.kind && *rule.kind == OptimizerKind::kMuon});
+  parts.by_head = config.muon_heads;
   return parts;
 }
 
@@ -68,7 +69,7 @@ Optimizer::Optimizer(const nn::ParameterTable& table, const OptimizerConfig& con
   for (const nn::Parameter& p : table.all()) {
     std::vector<Range>& ranges = ranges_[static_cast<size_t>(p.group)];
     Range range = settings_of(p);
-    matrices_.push_back({static_cast<float>(muon_scale(config, p)), range.decay, range.rate});
+    matrices_.push_back({range.decay, range.rate});
     if (state != DType::kF32) {
       number_elements(&range, p, seed, share ? share(p) : whole(p));
       ranges.push_back(range);
@@ -166,7 +167,8 @@ void Optimizer::update_matrix(int32_t parameter, const MatrixUpdate& update,
                               const kernels::OptimizerScalars* scalars, const kernels::KernelTable& kernels,
                               Stream& stream) const {
   const MatrixSettings& s = matrices_[static_cast<size_t>(parameter)];
-  kernels.muon_update({update.weights, update.copy, update.direction, scalars, update.n, s.scale, s.decay,
+  const auto scale = static_cast<float>(muon_scale(config_, update.rows, update.columns));
+  kernels.muon_update({update.weights, update.copy, update.direction, scalars, update.n, scale, s.decay,
                        update.copy_type, s.rate},
                       stream);
 }

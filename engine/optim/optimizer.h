@@ -48,13 +48,14 @@ class Optimizer {
   void add_momentum(float* m, float* u, const float* gradients, int64_t n,
                     const kernels::OptimizerScalars* scalars, const kernels::KernelTable& kernels,
                     Stream& stream) const;
-  /// Then the step along the orthogonal direction, of n elements of parameter number `parameter` of the
-  /// table. All pointers refer to the first.
+  /// Then the step along the orthogonal direction, of n elements of a matrix of parameter number
+  /// `parameter` of the table. All pointers refer to the first.
   struct MatrixUpdate {
     float* weights = nullptr;
     void* copy = nullptr;  ///< null if there is none
     const float* direction = nullptr;
     int64_t n = 0;
+    int64_t rows = 0, columns = 0;  ///< of the matrix
     DType copy_type = DType::kBf16;
   };
   void update_matrix(int32_t parameter, const MatrixUpdate& update, const kernels::OptimizerScalars* scalars,
@@ -62,7 +63,7 @@ class Optimizer {
 
  private:
   struct MatrixSettings {
-    float scale, decay, rate;
+    float decay, rate;
   };
   // In f32, adjacent parameters with the same settings form one range; the padding between them is zero and
   // stays zero. In bf16, a range is the share of one parameter.

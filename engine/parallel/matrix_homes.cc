@@ -42,9 +42,10 @@ std::vector<Matrix> find(const nn::ParameterTable& table, const MatrixHomes::Pla
       continue;
     Matrix m{static_cast<int32_t>(i), p.group};
     m.rows = p.shape[p.shape.size() - 2], m.columns = p.shape.back();
-    const int64_t count = p.size / m.elements(), local = p.room / m.elements();
-    for (m.index = 0; m.index < count; ++m.index) {
-      m.in_group = p.offset + m.index % local * m.elements();
+    const std::vector<int64_t>& rows = p.matrix_rows;
+    for (int64_t at = 0; at < p.size; at += m.elements(), ++m.index) {
+      if (!rows.empty()) m.rows = rows[static_cast<size_t>(m.index) % rows.size()];
+      m.in_group = p.offset + at % p.room;
       all.push_back(m);
     }
   }
@@ -150,8 +151,8 @@ class View {
       for (const Matrix* m : matrices_) {
         const int64_t n = overlap(range(*m, self_), *m);
         if (m->home != group_[home] || n == 0) continue;
-        out->parts.push_back(
-            {m->parameter, m->group, std::max(range(*m, self_).begin, m->in_group), n, next});
+        const int64_t begin = std::max(range(*m, self_).begin, m->in_group);
+        out->parts.push_back({m->parameter, m->group, m->rows, m->columns, begin, n, next});
         out->by_home[home] += n * 4, next += n;
       }
     }

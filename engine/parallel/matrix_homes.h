@@ -17,8 +17,8 @@
 
 namespace hawser::parallel {
 
-/// A weight of two dims, or one expert of a weight of three. q, k, v, gate and up are matrices of their own,
-/// although products may read several of them as one.
+/// A weight of two dims, one head of such a weight (nn::Parameter::matrix_rows), or one expert of a weight of
+/// three. q, k, v, gate and up are matrices of their own, although products may read several of them as one.
 struct Matrix {
   int32_t parameter = 0, group = 0;  ///< indexes in the table
   int64_t index = 0;                 ///< among the matrices of the parameter
@@ -39,6 +39,7 @@ struct BlockMatrices {
   /// A part of this rank's state, element `at` of `direction`.
   struct Part {
     int32_t parameter = 0, group = 0;
+    int64_t rows = 0, columns = 0;  ///< of its matrix
     int64_t in_group = 0, n = 0, at = 0;
   };
   /// A matrix whose home is this rank: its parts, and the places of its result.

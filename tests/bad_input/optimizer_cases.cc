@@ -21,6 +21,8 @@ std::vector<Case> optimizer_rules_cases() {
           {"/optimizer/rules/0", "blocks.0.attention_norm.weight", "is a vector", "whole matrices"}),
       bad(R"({"optimizer": {"muon_momentum": 0.9}})",
           {"/optimizer/muon_momentum", "has no effect", "optimizer.kind is \"adamw\"", "\"muon\""}),
+      bad(R"({"optimizer": {"muon_heads": true}})",
+          {"/optimizer/muon_heads", "has no effect", "optimizer.kind is \"adamw\"", "\"muon\""}),
       bad(R"({"optimizer": {"kind": "muon", "muon_scale": "rms"}})",
           {"/optimizer/muon_scale", "\"match_adamw\" or \"spectral\""}),
       bad(R"({"optimizer": {"kind": "muon"}, "precision": "bf16_pure"})",

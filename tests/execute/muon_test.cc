@@ -1,5 +1,5 @@
-// Tests Muon in whole runs: each matrix (q, k, v, gate, up, each expert) is updated by itself as plain loops
-// say, everything else as by AdamW, in every layout with the same bits; the bytes that ranks send; and
+// Tests Muon in whole runs: each matrix (q, k, v or their heads, gate, up, each expert) is updated by itself
+// as plain loops say, everything else as by AdamW, in every layout with the same bits; the bytes that ranks send; and
 // checkpoints.
 #include <gtest/gtest.h>
 
@@ -26,6 +26,10 @@ using testing::Problem;
 using testing::StepRecord;
 
 constexpr double kRate = 0.003, kDecay = 0.1, kMomentum = 0.95, kClip = 0.7;
+/// Rows of one head of keys and of values in latent attention.
+constexpr int64_t kNope = 6, kValue = 7;
+constexpr const char* kLatent = R"({"kv_rank": 12, "rope_dim": 4, "value_dim": 7})";
+constexpr const char* kCompressedQueries = R"({"kv_rank": 12, "q_rank": 14, "rope_dim": 4, "value_dim": 7})";
 constexpr const char* kExperts = R"({"experts": 4, "top_k": 2, "width": 12, "shared_width": 8})";
 
 /// A gated model whose q, k and v are read as one product, as are gate and up.
@@ -62,25 +66,37 @@ bool is_matrix(const std::string& name, const std::vector<int64_t>& shape) {
   return name.starts_with("blocks.") && shape.size() >= 2 && name.find("router") == name.npos;
 }
 
+/// The rows of the matrices of a weight, which repeat.
+std::vector<int64_t> matrix_rows(const Problem& problem, const std::string& name,
+                                 const std::vector<int64_t>& shape) {
+  const auto ends = [&](const char* end) { return name.ends_with(end); };
+  if (problem.muon_heads && ends("kv_b.weight")) return {kNope, kValue};
+  if (problem.muon_heads &&
+      (ends(".q.weight") || ends(".k.weight") || ends(".v.weight") || ends(".q_b.weight")))
+    return {problem.head_dim};
+  return {shape[shape.size() - 2]};
+}
+
 /// The weights after steps of 2 warm-up steps' rates, from the gradients that a run recorded.
-std::vector<double> expected(const std::vector<StepRecord>& records, const std::string& name,
-                             const std::vector<float>& w0, const std::vector<int64_t>& shape) {
-  const int64_t rows = shape[shape.size() - 2], columns = shape.back();
-  const auto elements = static_cast<size_t>(rows * columns);
+std::vector<double> expected(const std::vector<StepRecord>& records, const std::vector<int64_t>& rows,
+                             int64_t columns, const std::string& name, const std::vector<float>& w0) {
   std::vector<double> w(w0.begin(), w0.end()), m(w.size());
   for (size_t step = 0; step < records.size(); ++step) {
     const double rate = kRate * (step == 0 ? 0.5 : 1.0);
     const double clip = std::min(1.0, kClip / records[step].grad_norm);
     const std::vector<float>& g = records[step].gradients.at(name);
-    for (size_t begin = 0; begin < w.size(); begin += elements) {
+    size_t elements = 0, index = 0;
+    for (size_t begin = 0; begin < w.size(); begin += elements, ++index) {
+      const int64_t r = rows[index % rows.size()];
+      elements = static_cast<size_t>(r * columns);
       std::vector<double> u(elements);
       for (size_t i = 0; i < elements; ++i) {
         const double gradient = clip * static_cast<double>(g[begin + i]);
         m[begin + i] = kMomentum * m[begin + i] + (1 - kMomentum) * gradient;
         u[i] = (1 - kMomentum) * gradient + kMomentum * m[begin + i];
       }
-      const std::vector<double> direction = testing::muon_direction(u, rows, columns);
-      const double scale = 0.2 * std::sqrt(static_cast<double>(std::max(rows, columns)));
+      const std::vector<double> direction = testing::muon_direction(u, r, columns);
+      const double scale = 0.2 * std::sqrt(static_cast<double>(std::max(r, columns)));
       for (size_t i = 0; i < elements; ++i)
         w[begin + i] -= rate * (kDecay * w[begin + i] + scale * direction[i]);
     }
@@ -97,7 +113,9 @@ void expect_matrices(const Problem& problem, const Layout& layout, double tolera
   int64_t matrices = 0;
   for (const auto& [name, w0] : start.weights) {
     if (!is_matrix(name, start.shapes.at(name))) continue;
-    const std::vector<double> w = expected(records, name, w0, start.shapes.at(name));
+    const std::vector<int64_t>& shape = start.shapes.at(name);
+    const std::vector<double> w =
+        expected(records, matrix_rows(problem, name, shape), shape.back(), name, w0);
     double error = 0, moved = 0;
     for (size_t i = 0; i < w.size(); ++i) {
       const double got = static_cast<double>(records[1].weights.at(name)[i]);
@@ -117,6 +135,24 @@ TEST(MuonRun, EachMatrixIsUpdatedByItself) {
     sparse.experts = kExperts;
     expect_matrices(sparse, layout, 2e-3);
   }
+}
+
+/// Shards cut heads, and heads of keys and values in latent attention have other shapes.
+TEST(MuonRun, EachHeadIsUpdatedByItself) {
+  for (const char* const latent : {"", kLatent, kCompressedQueries})
+    for (const Layout& layout : {Layout{}, data_parallel_ranks(1, 4, 3), data_parallel_ranks(2, 2, 1)}) {
+      Problem problem = problem_of("fp32");
+      problem.muon_heads = true, problem.latent = latent;
+      expect_matrices(problem, layout, 2e-3);
+    }
+}
+
+TEST(MuonRun, OneHeadIsTheWholeWeight) {
+  Problem whole = problem_of("fp32");
+  whole.heads = whole.kv_heads = 1;
+  Problem head = whole;
+  head.muon_heads = true;
+  EXPECT_EQ(testing::first_difference(run(whole, {}, 2), run(head, {}, 2)), "");
 }
 
 TEST(MuonRun, EverythingElseIsAdamWs) {
@@ -143,7 +179,7 @@ TEST(MuonRun, EverythingElseIsAdamWs) {
 TEST(MuonRun, LayoutsGiveTheSameBits) {
   for (const char* precision : {"fp32", "bf16", "fp16", "fp8"}) {
     Problem problem = problem_of(precision);
-    problem.tied = false;
+    problem.tied = false, problem.muon_heads = std::string(precision) != "fp32";
     problem.rules = R"([{"of": "*.o.weight", "kind": "lion"}, {"of": "head.weight", "kind": "muon"}])";
     const auto ddp = run(problem, data_parallel_ranks(4, 1, 0), 3);
     for (const Layout& layout :

@@ -34,11 +34,11 @@ std::vector<Layout> layouts_of(int64_t replicate, int64_t shard, int64_t accumul
 }  // namespace
 
 std::string name_of(const Cell& c) {
-  return fmt::format("{}{} {} {} {}{}{}{} heads {}, {}", c.problem.precision, c.problem.fp8,
-                     c.problem.optimizer, c.problem.tied ? "tied" : "separate",
-                     c.problem.frozen ? "frozen" : "all", c.problem.like_gpt2 ? "" : " gemma",
-                     c.problem.documents ? " documents" : "", c.problem.rules.empty() ? "" : " rules",
-                     c.problem.heads, c.layout.name());
+  return fmt::format("{}{} {}{} {} {}{}{}{} heads {}, {}", c.problem.precision, c.problem.fp8,
+                     c.problem.optimizer, c.problem.muon_heads ? " by head" : "",
+                     c.problem.tied ? "tied" : "separate", c.problem.frozen ? "frozen" : "all",
+                     c.problem.like_gpt2 ? "" : " gemma", c.problem.documents ? " documents" : "",
+                     c.problem.rules.empty() ? "" : " rules", c.problem.heads, c.layout.name());
 }
 
 /// Settings of precision fp8. Tensor-parallel ranks would have parts of blocks, so they need the first.
@@ -64,6 +64,7 @@ std::vector<Cell> all_cells(int64_t most_ranks) {
                 Cell cell;
                 cell.problem.precision = precision, cell.problem.optimizer = optimizer,
                 cell.problem.tied = tied;
+                cell.problem.muon_heads = optimizer == "muon" && cells.size() % 5 < 2;
                 cell.problem.frozen = cells.size() % 3 == 0;
                 if (cells.size() % 7 == 0) cell.problem.rules = kMixedRules;
                 if (cell.problem.precision == "fp8") cell.problem.fp8 = kFp8[cells.size() % 3];

@@ -131,6 +131,7 @@ std::string layout_config(const Problem& p, const Layout& layout) {
   json["optimizer"] = {
       {"kind", p.optimizer}, {"learning_rate", p.optimizer == "sgd" ? 0.1 : 0.003}, {"clip_norm", 0.7}};
   if (p.optimizer == "sgd") json["optimizer"]["momentum"] = 0.9;
+  if (p.muon_heads) json["optimizer"]["muon_heads"] = true;
   if (p.frozen)
     json["optimizer"]["frozen"] = {p.like_gpt2 ? "embedding.positions.weight" : "*_norm.weight",
                                    "blocks.0.mlp.*"};

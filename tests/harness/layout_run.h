@@ -54,6 +54,7 @@ struct Problem {
   double loss_scale = 64;
   std::string fp8;  ///< the section fp8 of precision fp8, as JSON; empty: its defaults
   std::string optimizer = "adamw";
+  bool muon_heads = false;  ///< /optimizer/muon_heads
   bool tied = true;
   int64_t layers = 2;
   int64_t width = 24, heads = 4, kv_heads = 2, mlp_width = 40;

@@ -171,7 +171,8 @@ Json optimizer(Draw* d) {
   if (d->once_in(4)) o["average"] = d->one_of({0.5, 0.9, 0.999});
   if (o["kind"] == "adamw" && d->once_in(3)) o["beta1"] = 0.8, o["beta2"] = 0.99, o["eps"] = 1e-6;
   if (o["kind"] == "lion" && d->once_in(2)) o["beta2"] = 0.99;
-  if (o["kind"] == "muon" && d->once_in(2)) o["muon_momentum"] = 0.9, o["muon_scale"] = "spectral";
+  if (o["kind"] == "muon" && d->once_in(2))
+    o["muon_momentum"] = 0.9, o["muon_scale"] = "spectral", o["muon_heads"] = d->once_in(2);
   if (o["kind"] == "sgd" && d->once_in(2)) o["momentum"] = 0.9, o["nesterov"] = d->once_in(2);
   if (d->once_in(3))
     for (int64_t i = d->from(1, 3); i > 0; --i)
@@ -342,7 +343,7 @@ void replace_optimizers(nlohmann::json* config, std::initializer_list<std::strin
     if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) (*part)["kind"] = "adamw";
   };
   replace(&optimizer);
-  for (const char* const field : {"muon_momentum", "muon_scale"}) optimizer.erase(field);
+  for (const char* const field : {"muon_momentum", "muon_scale", "muon_heads"}) optimizer.erase(field);
   if (optimizer.contains("rules"))
     for (nlohmann::json& rule : optimizer["rules"]) replace(&rule);
 }

@@ -134,8 +134,6 @@ TEST(Muon, PiecesAndWorkersDoNotChangeABit) {
 
 /// 20 steps of a matrix by the kernels that the executor calls.
 std::vector<float> train(const Shape& s, optim::MuonScale scale, DType type) {
-  nn::Parameter p;
-  p.shape = {s.rows, s.columns};
   optim::OptimizerConfig config;
   config.muon_scale = scale;
   const int64_t n = s.rows * s.columns;
@@ -147,7 +145,7 @@ std::vector<float> train(const Shape& s, optim::MuonScale scale, DType type) {
     best_kernels().muon_momentum({m.data(), u.data(), gradient.data(), &scalars, n, 0.95f}, stream);
     const std::vector<float> direction = orthogonal(u, s, type);
     kernels::MuonUpdate update{weight.data(), nullptr, direction.data(), &scalars, n};
-    update.scale = static_cast<float>(optim::muon_scale(config, p)), update.weight_decay = 0.1f;
+    update.scale = static_cast<float>(optim::muon_scale(config, s.rows, s.columns)), update.weight_decay = 0.1f;
     best_kernels().muon_update(update, stream);
   }
   return weight;
