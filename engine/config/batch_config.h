@@ -1,5 +1,5 @@
-// BatchConfig: how many rows a step has, and how ranks and micro-batches divide them. With a ramp, the size of
-// a step follows from the rows consumed before it, so a checkpoint's data cursor determines it.
+// BatchConfig: how many rows a step has, and how ranks and micro-batches divide them. With a ramp, the size
+// of a step follows from the rows consumed before it, so a checkpoint's data cursor determines it.
 #pragma once
 
 #include <cstdint>
