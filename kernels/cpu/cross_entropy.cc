@@ -1,7 +1,7 @@
 // Softmax cross entropy: one task per row of logits. A pass goes block by block, so that it reads memory once
-// for the maximum and the sum of exponentials of a block; another pass, if requested, writes the gradient
-// over the logits. Exponentials take longer than memory, so most of them are computed only once. Ranks that divide the vocabulary exchange their statistics of each row in
-// between.
+// for the maximum and the sum of exponentials of a block. Another pass, if requested, writes the gradient
+// over the logits. Exponentials take longer than memory, so most of them are computed only once. Ranks that
+// divide the vocabulary exchange their statistics of each row in between.
 #include HWS_SIMD
 
 #include "kernels/cpu/level.h"
