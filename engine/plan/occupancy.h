@@ -2,7 +2,7 @@
 // range that is free for a whole lifetime. Placing n slots over n instructions takes O(n log n) node visits.
 //
 // The data structure is a segment tree over instructions. A lifetime covers at most 2 log n nodes. Each node
-// keeps the union of the bytes of lifetimes that cover it entirely, and of lifetimes that overlap it.
+// keeps the union of the bytes of lifetimes that cover it entirely, and of all lifetimes that overlap it.
 // Consecutive micro-batches reuse the same bytes, so these unions stay short.
 #pragma once
 
@@ -53,8 +53,8 @@ class Occupancy {
 
  private:
   struct Node {
-    explicit Node(std::pmr::memory_resource* memory) : covering(memory), reaching(memory) {}
-    ByteRanges covering, reaching;
+    explicit Node(std::pmr::memory_resource* memory) : covering(memory), overlapping(memory) {}
+    ByteRanges covering, overlapping;
   };
   template <typename Fn>
   void each_whole(int32_t first, int32_t last, Fn fn) const;
