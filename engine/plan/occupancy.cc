@@ -54,9 +54,9 @@ void Occupancy::take(int32_t first, int32_t last, int64_t begin, int64_t end) {
   each_above(first, [&](size_t node) { nodes_[node].beginning.add(begin, end); });
 }
 
-/// Two lifetimes overlap if one of them begins during the other. Walks over the ranges of the nodes until none
-/// raises the offset. The offset never falls, so each node is walked once. Every rise returns to the largest
-/// node of the lifetime, because its ranges leave the fewest gaps.
+/// Two lifetimes overlap if one of them begins during the other. Walks over the ranges of the nodes until
+/// none raises the offset. The offset never falls, so each node is walked once. Every rise returns to the
+/// largest node of the lifetime, because its ranges leave the fewest gaps.
 int64_t Occupancy::lowest_free(int32_t first, int32_t last, int64_t bytes, int64_t from) {
   cursors_.clear();
   const auto walk = [&](const ByteRanges& taken) {

@@ -79,8 +79,8 @@ bool has_equal_layers(const std::vector<EnginePlans>& stages, const std::vector<
     for (const plan::ModelChunk& chunk : plans.stage.chunks)
       for (int32_t b = std::max(chunk.begin, 1) + 1; b + 1 < std::min(chunk.end, head); ++b)
         inner.push_back(blocks[static_cast<size_t>(b)]);
-  return !inner.empty() && std::all_of(inner.begin(), inner.end(),
-                                       [&](const BlockCosts& b) { return b == inner.front(); });
+  return !inner.empty() &&
+         std::all_of(inner.begin(), inner.end(), [&](const BlockCosts& b) { return b == inner.front(); });
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ struct MeasuredBlocks {
   /// Bytes of the fullest stage that are neither state nor activations between forward and backward, such as
   /// workspaces.
   double transient = 0;
-  /// True if all layers cost the same, except the first and the last of each chunk, next to which no layer, or
-  /// another rank, computes sums of the residual stream. False if there are no other layers.
+  /// True if all layers cost the same, except the first and last of each chunk, which compute other sums of
+  /// the residual stream. False if there are no other layers.
   bool equal_layers = false;
 };
 

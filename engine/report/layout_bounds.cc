@@ -17,8 +17,8 @@ namespace pipeline = parallel::pipeline;
 /// Ranks that divide a layer in a small plan. Finding the routes of more takes longer than it saves, and
 /// layouts that divide layers among more are rarely fast.
 constexpr int64_t kMostMeasured = 64;
-/// Layers of a plan that stands for any number of equal layers: two for each of two stages, so that the last one
-/// adds the sum of the layer before it, as most layers do.
+/// Layers of a plan that stands for any number of equal layers: two for each of two stages, so that the last
+/// one adds the sum of the layer before it, as most layers do.
 constexpr int64_t kMeasuredLayers = 4;
 
 /// Approximate share of a layout's bytes that the bound counts if the layout's costs were not measured.
@@ -151,7 +151,8 @@ std::shared_ptr<const MeasuredBlocks> LayoutBounds::measured(const LayoutChoice&
 /// Returns nothing if the small plan has too many ranks, if the rules refuse it, or if stages have other
 /// places in their nodes than its stages.
 std::shared_ptr<const MeasuredBlocks> LayoutBounds::measure_one(const LayoutChoice& c) const {
-  const int64_t layers = base_.model.layers, most = equal_layers_ ? std::min(layers, kMeasuredLayers) : layers;
+  const int64_t layers = base_.model.layers,
+                most = equal_layers_ ? std::min(layers, kMeasuredLayers) : layers;
   const int64_t ranks = c.tp * c.cp * c.dp_of_experts();
   if (ranks > kMostMeasured) return nullptr;
   for (const cluster::NetworkLevel& level : cluster_.levels)
