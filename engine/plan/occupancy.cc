@@ -22,8 +22,7 @@ void ByteRanges::add(int64_t begin, int64_t end) {
 }
 
 bool ByteRanges::Cursor::raise(int64_t* at, int64_t bytes) {
-  if (next_ != end_ && next_->end <= *at)
-    next_ = std::upper_bound(next_ + 1, end_, *at, [](int64_t at, const Range& r) { return at < r.end; });
+  while (next_ != end_ && next_->end <= *at) ++next_;
   if (next_ == end_ || next_->begin >= *at + bytes) return false;
   for (; next_ != end_ && next_->begin < *at + bytes; ++next_) *at = next_->end;
   return true;
@@ -44,32 +43,30 @@ void Occupancy::each_whole(int32_t first, int32_t last, Fn fn) const {
   }
 }
 
-/// Calls fn for all nodes on the two paths from the ends of [first, last] to the root.
+/// Calls fn for all nodes on the path from an instruction to the root.
 template <typename Fn>
-void Occupancy::each_above(int32_t first, int32_t last, Fn fn) const {
-  size_t left = leaves_ + static_cast<size_t>(first), right = leaves_ + static_cast<size_t>(last);
-  for (; left != right; left /= 2, right /= 2) fn(left), fn(right);
-  for (; left > 0; left /= 2) fn(left);
+void Occupancy::each_above(int32_t at, Fn fn) const {
+  for (size_t node = leaves_ + static_cast<size_t>(at); node > 0; node /= 2) fn(node);
 }
 
 void Occupancy::take(int32_t first, int32_t last, int64_t begin, int64_t end) {
   each_whole(first, last, [&](size_t node) { nodes_[node].covering.add(begin, end); });
-  each_above(first, last, [&](size_t node) { nodes_[node].reaching.add(begin, end); });
+  each_above(first, [&](size_t node) { nodes_[node].beginning.add(begin, end); });
 }
 
-/// Walks over the ranges of every node in turn until none raises the offset. The offset never falls, so each
-/// node is walked once.
+/// Two lifetimes overlap if one of them begins during the other. Walks over the ranges of the nodes until
+/// none raises the offset. The offset never falls, so each node is walked once. Every rise returns to the
+/// largest node of the lifetime, because its ranges leave the fewest gaps.
 int64_t Occupancy::lowest_free(int32_t first, int32_t last, int64_t bytes, int64_t from) {
   cursors_.clear();
   const auto walk = [&](const ByteRanges& taken) {
     if (!taken.empty()) cursors_.emplace_back(taken);
   };
-  each_above(first, last, [&](size_t node) { walk(nodes_[node].covering); });
-  each_whole(first, last, [&](size_t node) { walk(nodes_[node].covering), walk(nodes_[node].reaching); });
+  each_above(first, [&](size_t node) { walk(nodes_[node].covering); });
+  each_whole(first, last, [&](size_t node) { walk(nodes_[node].beginning); });
   int64_t at = from;
-  size_t unchanged = 0;
-  for (size_t c = 0; unchanged < cursors_.size(); c = c + 1 == cursors_.size() ? 0 : c + 1)
-    unchanged = cursors_[c].raise(&at, bytes) ? 1 : unchanged + 1;
+  for (size_t c = cursors_.size(); c-- > 0;)
+    if (cursors_[c].raise(&at, bytes)) c = cursors_.size();
   return at;
 }
 

@@ -2,7 +2,7 @@
 // range that is free for a whole lifetime. Placing n slots over n instructions takes O(n log n) node visits.
 //
 // The data structure is a segment tree over instructions. A lifetime covers at most 2 log n nodes. Each node
-// keeps the union of the bytes of lifetimes that cover it entirely, and of lifetimes that overlap it.
+// keeps the union of the bytes of lifetimes that cover it entirely, and of lifetimes that begin in it.
 // Consecutive micro-batches reuse the same bytes, so these unions stay short.
 #pragma once
 
@@ -53,13 +53,13 @@ class Occupancy {
 
  private:
   struct Node {
-    explicit Node(std::pmr::memory_resource* memory) : covering(memory), reaching(memory) {}
-    ByteRanges covering, reaching;
+    explicit Node(std::pmr::memory_resource* memory) : covering(memory), beginning(memory) {}
+    ByteRanges covering, beginning;
   };
   template <typename Fn>
   void each_whole(int32_t first, int32_t last, Fn fn) const;
   template <typename Fn>
-  void each_above(int32_t first, int32_t last, Fn fn) const;
+  void each_above(int32_t at, Fn fn) const;
 
   size_t leaves_;
   std::pmr::monotonic_buffer_resource memory_;  // of all nodes: a heap would spend more time than the search

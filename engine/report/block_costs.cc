@@ -72,6 +72,17 @@ double transient_bytes(const EnginePlans& plans, const std::vector<BlockCosts>& 
   return bytes;
 }
 
+bool has_equal_layers(const std::vector<EnginePlans>& stages, const std::vector<BlockCosts>& blocks) {
+  const auto head = static_cast<int32_t>(blocks.size()) - 1;
+  std::vector<BlockCosts> inner;
+  for (const EnginePlans& plans : stages)
+    for (const plan::ModelChunk& chunk : plans.stage.chunks)
+      for (int32_t b = std::max(chunk.begin, 1) + 1; b + 1 < std::min(chunk.end, head); ++b)
+        inner.push_back(blocks[static_cast<size_t>(b)]);
+  return !inner.empty() &&
+         std::all_of(inner.begin(), inner.end(), [&](const BlockCosts& b) { return b == inner.front(); });
+}
+
 }  // namespace
 
 MeasuredBlocks measure_blocks(const config::ResolvedConfig& config, const cluster::Cluster& cluster,
@@ -89,6 +100,7 @@ MeasuredBlocks measure_blocks(const config::ResolvedConfig& config, const cluste
   }
   for (const EnginePlans& plans : forecast.stages())
     measured.transient = std::max(measured.transient, transient_bytes(plans, blocks));
+  measured.equal_layers = has_equal_layers(forecast.stages(), blocks);
   return measured;
 }
 

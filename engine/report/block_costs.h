@@ -27,6 +27,9 @@ struct MeasuredBlocks {
   /// Bytes of the fullest stage that are neither state nor activations between forward and backward, such as
   /// workspaces.
   double transient = 0;
+  /// True if all layers cost the same, except the first and last of each chunk, which compute other sums of
+  /// the residual stream. False if there are no other layers.
+  bool equal_layers = false;
 };
 
 /// Measures the first micro-batch of a config.

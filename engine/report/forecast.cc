@@ -28,6 +28,7 @@ Forecast::Forecast(const config::ResolvedConfig& config, const cluster::Cluster&
       model_(model_of(config, device_.tile_rows())),
       strategies_(strategies_of(config)),
       stages_(make_stage_plans(model_, config, target(imbalance), false)) {
+  layouts_.reserve(stages_.size());
   for (size_t s = 0; s < stages_.size(); ++s)
     layouts_.emplace_back(model_.table(),
                           layout_options(config, strategies_, stages_[s].strategy,

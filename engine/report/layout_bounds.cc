@@ -17,6 +17,9 @@ namespace pipeline = parallel::pipeline;
 /// Ranks that divide a layer in a small plan. Finding the routes of more takes longer than it saves, and
 /// layouts that divide layers among more are rarely fast.
 constexpr int64_t kMostMeasured = 64;
+/// Layers of a plan that stands for any number of equal layers: two for each of two stages, so that the last
+/// one adds the sum of the layer before it, as most layers do.
+constexpr int64_t kMeasuredLayers = 4;
 
 /// Approximate share of a layout's bytes that the bound counts if the layout's costs were not measured.
 constexpr double kUnmeasuredShare = 0.85;
@@ -148,7 +151,8 @@ std::shared_ptr<const MeasuredBlocks> LayoutBounds::measured(const LayoutChoice&
 /// Returns nothing if the small plan has too many ranks, if the rules refuse it, or if stages have other
 /// places in their nodes than its stages.
 std::shared_ptr<const MeasuredBlocks> LayoutBounds::measure_one(const LayoutChoice& c) const {
-  const int64_t layers = base_.model.layers, most = equal_layers_ ? std::min<int64_t>(layers, 2) : layers;
+  const int64_t layers = base_.model.layers,
+                most = equal_layers_ ? std::min(layers, kMeasuredLayers) : layers;
   const int64_t ranks = c.tp * c.cp * c.dp_of_experts();
   if (ranks > kMostMeasured) return nullptr;
   for (const cluster::NetworkLevel& level : cluster_.levels)
@@ -159,8 +163,8 @@ std::shared_ptr<const MeasuredBlocks> LayoutBounds::measure_one(const LayoutChoi
     MeasuredBlocks measured = measure_blocks(*config, cluster_, imbalance_);
     std::vector<BlockCosts>& blocks = measured.blocks;
     const BlockCosts head = blocks.back(), layer = blocks[static_cast<size_t>(most)];
+    blocks.pop_back();
     blocks.resize(static_cast<size_t>(layers) + 1, layer);
-    for (int64_t b = most + 1; b <= layers; ++b) blocks[static_cast<size_t>(b)] = layer;
     blocks.push_back(head);
     return std::make_shared<const MeasuredBlocks>(std::move(measured));
   } catch (const Error& error) {
@@ -177,9 +181,7 @@ void LayoutBounds::measure(const std::vector<LayoutChoice>& choices) {
   for (const auto& [key, choice] : kinds) all.push_back(choice);
   for (const LayoutChoice* c : all)
     if (const auto found = measure_one(*c)) {
-      const std::vector<BlockCosts>& blocks = found->blocks;
-      equal_layers_ = std::all_of(blocks.begin() + 1, blocks.end() - 1,
-                                  [&](const BlockCosts& b) { return b == blocks[1]; });
+      equal_layers_ = found->equal_layers;
       break;
     }
   std::vector<std::shared_ptr<const MeasuredBlocks>> found(all.size());

@@ -81,7 +81,7 @@ class LayoutBounds {
   const LayoutSpace& space_;
   const double imbalance_;
   const bool measures_, trains_all_, offloads_;
-  bool equal_layers_ = false;   // two layers stand for all
+  bool equal_layers_ = false;   // kMeasuredLayers stand for all
   double parameters_, tokens_;  // of the model; of a step
   double ranks_flops_;          // FLOPs of a token, at least: sliding windows do not count as attention
   double layer_flops_;          // of a layer's forward, a token
