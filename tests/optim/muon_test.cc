@@ -145,7 +145,8 @@ std::vector<float> train(const Shape& s, optim::MuonScale scale, DType type) {
     best_kernels().muon_momentum({m.data(), u.data(), gradient.data(), &scalars, n, 0.95f}, stream);
     const std::vector<float> direction = orthogonal(u, s, type);
     kernels::MuonUpdate update{weight.data(), nullptr, direction.data(), &scalars, n};
-    update.scale = static_cast<float>(optim::muon_scale(config, s.rows, s.columns)), update.weight_decay = 0.1f;
+    update.scale = static_cast<float>(optim::muon_scale(config, s.rows, s.columns)),
+    update.weight_decay = 0.1f;
     best_kernels().muon_update(update, stream);
   }
   return weight;
