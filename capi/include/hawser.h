@@ -559,12 +559,12 @@ typedef struct hws_sizes {
   int32_t reserved;     /**< 0 */
   int64_t vocab_size;   /**< tokens and targets lie in [0, vocab_size); a target may also be -100 */
   int64_t sequence;     /**< columns of a training batch, and the most that eval and forward take */
-  int64_t global_batch; /**< rows of a training batch, over all ranks and micro-batches; with /batch/ramp the
-                             most, and "step_rows" of hws_engine_info has those of the next step */
+  int64_t global_batch; /**< rows of a training batch, over all ranks and micro-batches. With /batch/ramp:
+                             the largest; "step_rows" of hws_engine_info gives the rows of the next step */
   int64_t outputs;      /**< numbers that the head gives for each token: vocab_size, or 1 for a score */
 } hws_sizes;
 
-/** Fills *sizes. A training batch has global_batch rows (see there) of `sequence` tokens; hws_engine_forward
+/** Fills *sizes. A training batch has `global_batch` rows of `sequence` tokens; hws_engine_forward
  * gives `outputs` numbers for each token. Works at any time, on any thread, and for inference. Errors:
  * HWS_INVALID_ARGUMENT if sizes is NULL, HWS_ABI_MISMATCH. */
 HWS_API hws_status hws_engine_sizes(const hws_engine* engine, hws_sizes* sizes);

@@ -302,9 +302,8 @@ constexpr Derivation kDerivations[] = {
      [](const Effective& c) {
        return Value::of_double(c.integer("/checkpoint/every") == 0 ? kUsualSecondsBetweenSaves : 0.0);
      }},
-    {"train.steps = train.epochs * train.epoch_samples / batch.global_batch, rounded up; with a batch.ramp, "
-     "as "
-     "many steps as it takes",
+    {"train.steps = train.epochs * train.epoch_samples / batch.global_batch, rounded up; with a "
+     "batch.ramp, the fewest steps that consume as many rows",
      "/train/steps",
      {"/train/epochs", "/train/epoch_samples", "/batch/global_batch"},
      steps_of_epochs,

@@ -146,7 +146,7 @@ constexpr Check kPrecisionChecks[] = {
      [](const Effective& c) {
        return c.is("/cuda/residual", "bf16") && c.is("/device", "cuda") && c.is("/precision", "fp32");
      },
-     "a residual stream of bf16 would round more than the products, because precision is {/precision}",
+     "a residual stream in bf16 would be less precise than matrix products with precision {/precision}",
      "use \"f32\", or set /precision to \"bf16\""},
     cuts_current<kTp>(
         "recipe \"current\" needs the maximum of an operand before its product, and each of the "

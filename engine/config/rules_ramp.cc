@@ -25,9 +25,9 @@ int64_t largest(const std::vector<RampSize>& ramp) {
 /// Checks where a size begins. `before`: where the previous entry begins, or -1.
 void check_begin(int64_t begin, int64_t before, const std::string& pointer, std::vector<Problem>* problems) {
   if (before < 0 && begin != 0)
-    problems->push_back({pointer, fmt::format("is {}, but training begins after 0 rows", begin), "use 0"});
+    problems->push_back({pointer, fmt::format("is {}, but the first size must begin at 0", begin), "use 0"});
   if (before >= 0 && begin <= before)
-    problems->push_back({pointer, fmt::format("is {}, but the entry before begins at {}", begin, before),
+    problems->push_back({pointer, fmt::format("is {}, but the previous entry begins at {}", begin, before),
                          fmt::format("use {} or more", before + 1)});
 }
 
@@ -71,8 +71,8 @@ void check_ramp(const Effective& c, std::vector<Problem>* problems) {
       check_begin(c.integer(begin), before, begin, problems);
       before = c.integer(begin);
     } else if (!c.is_given(begin)) {
-      problems->push_back({begin, "is missing",
-                           i == 0 ? "use 0" : "give the number of consumed rows from which the size counts"});
+      problems->push_back(
+          {begin, "is missing", i == 0 ? "use 0" : "give the consumed rows at which this size begins"});
       before = std::max<int64_t>(before, 0);
     }
     if (!c.is_given(size)) problems->push_back({size, "is missing", "give the rows of a step"});
@@ -102,7 +102,7 @@ std::vector<OneSize> sizes_of_ramp(const Value& raw, const Effective& c) {
 }
 
 Problem problem_of_size(const OneSize& size, const Problem& problem) {
-  const bool of_batch = problem.pointer.starts_with("/batch/");
+  const bool of_batch = problem.pointer == "/batch/global_batch";
   return {key_of(size.entry, "global_batch"),
           of_batch ? problem.message
                    : fmt::format("steps of {} rows: {}: {}", size.rows, problem.pointer, problem.message),

@@ -8,8 +8,8 @@ Embedding::Embedding(const ParameterTable& table, const ModelConfig& model)
       tokens_(table.place("embedding.tokens.weight")),
       positions_(table.place("embedding.positions.weight")) {}
 
-/// The addends of several ranks, and their sum, are f32. The sum is rounded to the type of the stream. The
-/// exchange of one rank moves nothing, whatever the type.
+/// Several ranks add their rows in f32, and then round the sum to the type of the stream. With one rank, the
+/// exchange does not access the array, so it may have either type.
 void Embedding::look_up(const Context& ctx, void* x) const {
   const RegionScope scope(*ctx.workspace);
   const LocalRows own = ctx.own_rows();

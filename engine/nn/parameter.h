@@ -104,8 +104,9 @@ struct Parameter {
   bool nested = true;                ///< Read::kNf4: the absmax are quantised too
   TensorSplit cut;
   GradientCoverage covers = GradientCoverage::kAll;
-  /// Rows of the matrices that an optimizer of matrices updates, again and again from the first row of the
-  /// weight to the last; empty: the weight, or each of its experts, is one matrix.
+  /// Row counts of the matrices into which Muon divides the weight. The pattern repeats until the last row:
+  /// {a, b} means a rows, b rows, a rows, and so on. Empty: the weight, or each of its experts, is one
+  /// matrix.
   std::vector<int64_t> matrix_rows;
   bool decay = true;  ///< weight decay applies (two or more dimensions)
   Read read = Read::kProduct;

@@ -48,8 +48,8 @@ class Optimizer {
   void add_momentum(float* m, float* u, const float* gradients, int64_t n,
                     const kernels::OptimizerScalars* scalars, const kernels::KernelTable& kernels,
                     Stream& stream) const;
-  /// Then the step along the orthogonal direction, of n elements of a matrix of parameter number
-  /// `parameter` of the table. All pointers refer to the first.
+  /// Muon's second part: the step along the orthogonal direction, for n elements of a matrix of the table's
+  /// parameter number `parameter`. All pointers refer to the first of these elements.
   struct MatrixUpdate {
     float* weights = nullptr;
     void* copy = nullptr;  ///< null if there is none

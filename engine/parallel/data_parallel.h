@@ -19,8 +19,8 @@ std::vector<std::vector<int32_t>> gradient_buckets(const std::vector<int64_t>& b
                                                    int64_t bucket_bytes, int64_t first_bucket_bytes);
 
 /// Inserts REDUCE_GRAD and, if needed, REDUCE_REPLICAS and GATHER_GRAD into a train plan. All steps of a
-/// batch ramp reduce gradients in the same way: that of the largest step, which has `most_micro_batches`.
-/// Before these, REDUCE_TP and REDUCE_KV sum the gradients that tensor-parallel ranks compute in part, with
+/// batch ramp reduce gradients in the way of the largest step, which has `most_micro_batches`. Before these
+/// instructions, REDUCE_TP and REDUCE_KV sum the gradients that tensor-parallel ranks compute in part, with
 /// or without data-parallel ranks. Does nothing for one rank.
 void reduce_gradients(plan::Plan* plan, const ShardLayout& layout, const DataParallelStrategy& strategy,
                       int64_t most_micro_batches);

@@ -66,9 +66,8 @@ config::ConfigTree fit_ranks(const config::ConfigTree& config, int64_t world) {
     const std::string unit_name = unit == 1 ? "rows" : "pairs", nearest = nearest_divisors(shared, ranks);
     if (was.batch.has_sizes())
       fail(Code::kConfigInvalid,
-           "{} ranks cannot share every step of /batch/ramp equally: the steps have multiples of {} {}; use "
-           "{} "
-           "ranks",
+           "{} ranks cannot share every step of /batch/ramp equally: the sizes are multiples of {} {}; "
+           "use {} ranks",
            ranks, shared, unit_name, nearest);
     fail(Code::kConfigInvalid,
          "{} ranks cannot share the {} {} of a step equally (/batch/global_batch); use {} ranks", ranks,

@@ -1,5 +1,5 @@
-// ramp_summary: what a report says of the sizes of a batch ramp: the memory of a step of each size, and on a
-// described cluster its seconds. All other parts of a report describe the largest step.
+// ramp_summary: the part of a report about a batch ramp. For a step of each size it gives the memory and, on
+// a described cluster, the seconds. All other parts of a report describe the largest step.
 #pragma once
 
 #include <cstdint>

@@ -42,8 +42,8 @@ HWS_INLINE void store_as(E* p, const Group<N>& x) {
   store_any_order(p, x);
 }
 
-/// Calls body(j, V) for the vectors of n elements: groups, then single vectors. V is a value of the type that
-/// body works on.
+/// Calls body(j, v) for the vectors of n elements: groups, then single vectors. Only the type of v matters:
+/// it is the type that body must load and store.
 template <class Body>
 HWS_INLINE void for_vectors(int64_t n, const Body& body) {
   int64_t j = 0;

@@ -1,7 +1,7 @@
 // Softmax cross entropy: one task per row of logits. A pass goes block by block, so that it reads memory once
 // for the maximum and the sum of exponentials of a block. Another pass, if requested, writes the gradient
-// over the logits. Exponentials take longer than memory, so most of them are computed only once. Ranks that
-// divide the vocabulary exchange their statistics of each row in between.
+// over the logits. Computing exponentials takes longer than reading memory, so most of them are computed only
+// once. Ranks that divide the vocabulary exchange their statistics of each row in between.
 #include HWS_SIMD
 
 #include "kernels/cpu/level.h"
@@ -41,8 +41,8 @@ inline float max_of(const float* z, int64_t n) {
   return best;
 }
 
-/// Returns the sum of exp(z - max), and stores these exponentials over z if kStores. The memory `ahead`
-/// elements further is prefetched: memory would otherwise wait while exponentials are computed.
+/// Returns the sum of exp(z - max), and stores these exponentials over z if kStores. Prefetches the elements
+/// `ahead` positions further on, because memory would otherwise be idle during the computation.
 template <bool kStores>
 HWS_NOINLINE float sum_of_exp(float* z, int64_t n, float max, int64_t ahead) {
   const vf shift = vset(max);
@@ -89,9 +89,9 @@ HWS_NOINLINE LogSumExp log_sum_exp(float* z, int64_t vocab, float softcap) {
   return all;
 }
 
-/// Like log_sum_exp without a cap, with the same bits. From the block of the maximum on, the exponentials are
-/// those of the gradient, and overwrite z; `kept` is the first of these columns. The next row is `next`
-/// elements further.
+/// Like log_sum_exp without a cap, with the same bits. From the block with the row's maximum on, it
+/// overwrites z with exp(z - max), which the gradient needs, and sets `kept` to the first of these columns.
+/// It prefetches the next row, `next` elements further on.
 HWS_NOINLINE LogSumExp log_sum_exp_kept(float* z, int64_t vocab, int64_t next, int64_t& kept) {
   const float row_max = max_of(z, vocab);
   LogSumExp all = {0, 0};

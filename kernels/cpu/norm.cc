@@ -74,9 +74,9 @@ struct NoRow {
   HWS_INLINE void add_rest(int64_t, int) {}
 };
 
-/// Computes y of one row with known statistics, and meanwhile adds up `next`: memory would otherwise wait
-/// while a row in the cache is written. The forward uses it, and so does the backward, to recompute the same
-/// bits.
+/// Computes y of one row with known statistics and also sums the next row, because memory would otherwise be
+/// idle while this row, which is in the cache, is processed. The forward uses this function, and so does the
+/// backward, to recompute the same bits.
 template <class Args, class Y, class X, class W, class Next>
 void write_output(const Args& a, int64_t r, int64_t g, Next& next) {
   const X* x = static_cast<const X*>(a.x) + r * a.x_stride + g * a.d;

@@ -7,9 +7,9 @@ namespace hawser::bad_input {
 std::vector<Case> ramp_cases() {
   return {
       bad(R"({"batch": {"ramp": [{"from_rows": 5, "global_batch": 4}]}})",
-          {"/batch/ramp/0/from_rows", "is 5", "training begins after 0 rows", "use 0"}),
+          {"/batch/ramp/0/from_rows", "is 5", "the first size must begin at 0", "use 0"}),
       bad(R"({"batch": {"ramp": [{"from_rows": 0, "global_batch": 2}, {"from_rows": 0, "global_batch": 4}]}})",
-          {"/batch/ramp/1/from_rows", "is 0", "the entry before begins at 0", "use 1 or more"}),
+          {"/batch/ramp/1/from_rows", "is 0", "the previous entry begins at 0", "use 1 or more"}),
       bad(R"({"batch": {"ramp": [{"from_rows": 0, "global_batch": 0}]}})",
           {"/batch/ramp/0/global_batch", "minimum 1 rows"}),
       bad(R"({"batch": {"ramp": [{"global_batch": 2}, {"from_rows": 8}]}})",

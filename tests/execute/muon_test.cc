@@ -1,6 +1,6 @@
 // Tests Muon in whole runs: each matrix (q, k, v or their heads, gate, up, each expert) is updated by itself
-// as plain loops say, everything else as by AdamW, in every layout with the same bits; the bytes that ranks send; and
-// checkpoints.
+// as plain loops compute it, everything else as by AdamW, with the same bits in every layout; the bytes that
+// ranks send; and checkpoints.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,8 +1,8 @@
-// Group: several vectors that take each operation in turn. A processor begins few of the instructions that
-// wait for the results of others, so a long formula for one vector after the other waits for each of its
-// operations; a formula for a group works on the other vectors meanwhile. The bits are those of single
-// vectors. Every operation of the level's header that formulas use accepts groups; arguments that are single
-// vectors serve all vectors of a group.
+// Group: several independent vectors, to each of which an operation is applied before the next operation
+// begins. In a long formula every operation depends on the one before, so with a single vector the processor
+// waits for each result. With a group, it works on the other vectors meanwhile. Results have the same bits as
+// with single vectors. The operations below accept groups. An argument that is a single vector is used for
+// all vectors of the group.
 #pragma once
 
 namespace hawser::kernels::HWS_LEVEL {

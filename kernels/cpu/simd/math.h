@@ -10,8 +10,8 @@ namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
 /// Levels without an instruction for a * 2^n define vscale2_near for groups: it is faster than vscale2 but
-/// only for |n| <= 125, and for |a| in [0.5, 2]. vwithin tests that all lanes are between bounds; NaN is not.
-/// Both ways give the same bits.
+/// only for |n| <= 125, and for |a| in [0.5, 2]. Both give the same bits.
+/// vwithin(x, b) is true if |x| <= b in all lanes; it is false for NaN.
 template <class V>
 concept ScalesNear = requires(V x) {
   vscale2_near(x, x);

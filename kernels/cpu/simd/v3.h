@@ -98,7 +98,7 @@ HWS_INLINE vf vload_bf16(const uint16_t* p) {
   const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
 }
-/// Returns a word whose upper half is a number rounded to bf16, to nearest even. NaN may lose its meaning.
+/// Returns a word whose upper half is v rounded to bf16, ties to even. A NaN may become infinity or zero.
 HWS_INLINE __m256i round_number(vf v) {
   const __m256i u = _mm256_castps_si256(v);
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
@@ -238,7 +238,7 @@ HWS_INLINE void vtranspose(vf rows[8]) {
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-/// Tests of all lanes at once, by the bits of magnitudes: NaN has larger ones than any number.
+/// Compares the bits of magnitudes as integers, because those of NaN are greater than those of any number.
 template <int N>
 HWS_INLINE bool vwithin(const Group<N>& x, float bound) {
   vf greatest = vabs(x.v[0]);
@@ -260,7 +260,7 @@ HWS_INLINE Group<N> vscale2_near(const Group<N>& a, const Group<N>& n) {
   return y;
 }
 
-/// The halves of 2^x, for |x| <= 124.
+/// For |x| <= 124: x - floor(x), and a * 2^floor(x).
 template <int N>
 HWS_INLINE Group<N> vfraction(const Group<N>& x) {
   return vsub(x, vfloor(x));

@@ -687,14 +687,14 @@ pub struct hws_sizes {
     pub vocab_size: i64,
     #[doc = "< columns of a training batch, and the most that eval and forward take"]
     pub sequence: i64,
-    #[doc = "< rows of a training batch, over all ranks and micro-batches; with /batch/ramp the"]
-    #[doc = "most, and \"step_rows\" of hws_engine_info has those of the next step"]
+    #[doc = "< rows of a training batch, over all ranks and micro-batches. With /batch/ramp:"]
+    #[doc = "the largest; \"step_rows\" of hws_engine_info gives the rows of the next step"]
     pub global_batch: i64,
     #[doc = "< numbers that the head gives for each token: vocab_size, or 1 for a score"]
     pub outputs: i64,
 }
 extern "C" {
-    #[doc = " Fills *sizes. A training batch has global_batch rows (see there) of `sequence` tokens; hws_engine_forward"]
+    #[doc = " Fills *sizes. A training batch has `global_batch` rows of `sequence` tokens; hws_engine_forward"]
     #[doc = " gives `outputs` numbers for each token. Works at any time, on any thread, and for inference. Errors:"]
     #[doc = " HWS_INVALID_ARGUMENT if sizes is NULL, HWS_ABI_MISMATCH."]
     pub fn hws_engine_sizes(engine: *const hws_engine, sizes: *mut hws_sizes) -> hws_status;

@@ -271,8 +271,8 @@ pub struct Sizes {
     pub vocab_size: usize,
     /// The columns of a training batch, and the largest number of columns for evaluate and forward.
     pub sequence: usize,
-    /// The rows of a training batch, over all ranks and micro-batches. With `/batch/ramp` the most: `step_rows`
-    /// of [`Engine::info`](crate::Engine::info) has those of the next step.
+    /// The rows of a training batch, over all ranks and micro-batches. With `/batch/ramp`: the largest; `step_rows`
+    /// of [`Engine::info`](crate::Engine::info) gives the rows of the next step.
     pub global_batch: usize,
     /// The numbers that forward returns for each token: `vocab_size`, or 1 for a model that ends in a score.
     pub outputs: usize,

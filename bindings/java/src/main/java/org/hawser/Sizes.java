@@ -7,8 +7,8 @@ package org.hawser;
  * be -100, which
  *     masks its position
  * @param sequence the columns of a training batch, and the largest number of columns for evaluate and forward
- * @param globalBatch the rows of a training batch, over all ranks and micro-batches; with /batch/ramp the most, and
- *     "step_rows" of {@link Engine#info} has those of the next step
+ * @param globalBatch the rows of a training batch, over all ranks and micro-batches. With /batch/ramp: the
+ *     largest; "step_rows" of {@link Engine#info} gives the rows of the next step
  * @param outputs the numbers that forward writes for each token: vocabulary, or 1 for a model that ends in a
  * score
  */
