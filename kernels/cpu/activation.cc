@@ -42,12 +42,13 @@ HWS_INLINE void store_as(E* p, const Group<N>& x) {
   store_any_order(p, x);
 }
 
-/// Calls body(j, v) for the vectors of n elements: groups, then single vectors. Only the type of v matters:
-/// it is the type that body must load and store.
+/// Calls body(j, v) for the vectors of n elements: groups on levels where they make exponentials faster, then
+/// single vectors. Only the type of v matters: it is the type that body must load and store.
 template <class Body>
 HWS_INLINE void for_vectors(int64_t n, const Body& body) {
   int64_t j = 0;
-  for (; j + kGroup * kLanes <= n; j += kGroup * kLanes) body(j, Group<kGroup>{});
+  if constexpr (ScalesNear<Group<kGroup>>)
+    for (; j + kGroup * kLanes <= n; j += kGroup * kLanes) body(j, Group<kGroup>{});
   for (; j < n; j += kLanes) body(j, vzero());
 }
 
