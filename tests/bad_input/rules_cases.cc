@@ -37,7 +37,7 @@ std::vector<Case> ranges() {
       bad(R"({"precision": "bf16", "device": "auto", "cuda": {"residual": "bf16"}})",
           {"/cuda/residual", "no effect: device is \"auto\"", "set device to \"cuda\""}),
       bad(R"({"device": "cuda", "cuda": {"residual": "bf16"}})",
-          {"/cuda/residual", "precision is \"fp32\"", "use \"f32\", or set /precision to \"bf16\""}),
+          {"/cuda/residual", "products with precision \"fp32\"", "use \"f32\", or set /precision to \"bf16\""}),
       bad(R"({"precision": "bf16", "device": "cuda", "cuda": {"residual": "fp8"}})",
           {"/cuda/residual", "\"fp8\"", "use one of them"}),
       bad(R"({"train": {"epochs": 0}})", {"/train/epochs", "not greater than 0"}),
