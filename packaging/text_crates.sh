@@ -8,8 +8,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../engine/text/module"
 PATH=$PATH:${HOME:-/root}/.cargo/bin
 command -v cargo >/dev/null || { echo "text_crates.sh: cargo is not here (Debian: cargo-web)" >&2; exit 2; }
-target=${1:-$(uname -m)}-unknown-linux-gnu
-if [ ! -d "$(rustc --print target-libdir --target "$target")" ]; then
+processor=${1:-$(uname -m)} target=$processor-unknown-linux-gnu
+if [ "$processor" != "$(uname -m)" ] && [ ! -d "$(rustc --print target-libdir --target "$target")" ]; then
   if command -v rustup >/dev/null; then
     rustup --quiet target add "$target"
   else
