@@ -78,7 +78,8 @@ TEST(CrossEntropy, ARowOfSeveralBlocksHasTheLossOfItsForwardAndTheExactGradient)
   for (const float z : logits) sum += std::exp(static_cast<double>(z) - 12);
   for (size_t j = 0; j < logits.size(); ++j) {
     const double p = std::exp(static_cast<double>(logits[j]) - 12) / sum;
-    if (j != 7000) ASSERT_NEAR(both.logits[j], p, 1e-6 * p) << j;
+    if (j == 7000) continue;
+    ASSERT_NEAR(both.logits[j], p, 1e-6 * p) << j;
   }
 }
 
