@@ -79,7 +79,7 @@ TEST(CrossEntropy, ARowOfSeveralBlocksHasTheLossOfItsForwardAndTheExactGradient)
   for (size_t j = 0; j < logits.size(); ++j) {
     const double p = std::exp(static_cast<double>(logits[j]) - 12) / sum;
     if (j == 7000) continue;
-    ASSERT_NEAR(both.logits[j], p, 1e-6 * p) << j;
+    ASSERT_NEAR(both.logits[j], p, 3e-6 * p) << j;  // a logit less the maximum is rounded to 2^-20
   }
 }
 
