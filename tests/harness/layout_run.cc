@@ -82,6 +82,23 @@ std::string Layout::sections() const {
   return json.dump();
 }
 
+namespace {
+
+Json optimizer_section(const Problem& p) {
+  Json json = {
+      {"kind", p.optimizer}, {"learning_rate", p.optimizer == "sgd" ? 0.1 : 0.003}, {"clip_norm", 0.7}};
+  if (p.optimizer == "sgd") json["momentum"] = 0.9;
+  if (p.muon_heads) json["muon_heads"] = true;
+  if (p.frozen)
+    json["frozen"] = {p.like_gpt2 ? "embedding.positions.weight" : "*_norm.weight", "blocks.0.mlp.*"};
+  for (const std::string& pattern : p.frozen_also) json["frozen"].push_back(pattern);
+  if (!p.rules.empty()) json["rules"] = Json::parse(p.rules);
+  if (p.average >= 0) json["average"] = p.average;
+  return json;
+}
+
+}  // namespace
+
 std::string layout_config(const Problem& p, const Layout& layout) {
   Json json = Json::parse(layout.sections());
   json["seed"] = 7;
@@ -128,16 +145,7 @@ std::string layout_config(const Problem& p, const Layout& layout) {
   for (const char* site : {"embedding", "attention", "residual"}) json["model"]["dropout"][site] = p.dropout;
   json["batch"] = {
       {"micro_batch", p.micro_batch}, {"grad_accum_steps", layout.accumulation}, {"sequence", p.sequence}};
-  json["optimizer"] = {
-      {"kind", p.optimizer}, {"learning_rate", p.optimizer == "sgd" ? 0.1 : 0.003}, {"clip_norm", 0.7}};
-  if (p.optimizer == "sgd") json["optimizer"]["momentum"] = 0.9;
-  if (p.muon_heads) json["optimizer"]["muon_heads"] = true;
-  if (p.frozen)
-    json["optimizer"]["frozen"] = {p.like_gpt2 ? "embedding.positions.weight" : "*_norm.weight",
-                                   "blocks.0.mlp.*"};
-  for (const std::string& pattern : p.frozen_also) json["optimizer"]["frozen"].push_back(pattern);
-  if (!p.rules.empty()) json["optimizer"]["rules"] = Json::parse(p.rules);
-  if (p.average >= 0) json["optimizer"]["average"] = p.average;
+  json["optimizer"] = optimizer_section(p);
   json["schedule"] = {{"warmup_steps", 2}};
   json["train"] = {{"steps", 100}};
   json["cpu"] = {{"threads", 1}};
