@@ -12,23 +12,21 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "engine/device/cpu/thread_pool.h"
-#include "kernels/include/levels.h"
 #include "kernels/include/table.h"
 #include "tests/bench/machine_limits.h"
 #include "tests/bench/median.h"
 #include "tests/bench/plain_stream.h"
+#include "tests/kernels/bench_options.h"
 #include "tests/kernels/memory_cases.h"
 
 namespace hawser::bench {
 namespace {
 
 using kernels::KernelTable;
-using Options = std::map<std::string, std::string>;
 
 double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -76,31 +74,12 @@ Rates measure(const MemoryCase& c, const Pool& plain, Stream& stream, int rounds
   return rates;
 }
 
-const KernelTable* level_named(const std::string& name) {
-  if (name.empty()) return &kernels::cpu_kernels(kernels::best_cpu_level());
-  for (int32_t level = 0; level < kernels::kCpuLevels; ++level) {
-    if (!kernels::has_cpu_level(static_cast<kernels::CpuLevel>(level))) continue;
-    const KernelTable& table = kernels::cpu_kernels(static_cast<kernels::CpuLevel>(level));
-    if (name == table.name) return &table;
-  }
-  return nullptr;
-}
-
 int main_with(int argc, char** argv) {
   Options options = {
       {"--threads", "1"}, {"--level", ""}, {"--kernel", ""}, {"--model", "124M"}, {"--rounds", "9"}};
-  for (int i = 1; i < argc; i += 2) {
-    if (i + 1 == argc || !options.contains(argv[i])) {
-      std::fprintf(stderr, "bench_memory: unknown option or no value: %s\n", argv[i]);
-      return 2;
-    }
-    options[argv[i]] = argv[i + 1];
-  }
+  if (!read_options(argc, argv, &options)) return 2;
   const KernelTable* const table = level_named(options["--level"]);
-  if (table == nullptr) {
-    std::fprintf(stderr, "bench_memory: this machine or build has no level %s\n", options["--level"].c_str());
-    return 2;
-  }
+  if (table == nullptr) return 2;
   const int threads = std::max(1, std::atoi(options["--threads"].c_str()));
   device::ThreadPool workers(threads);
   const double best = measure_limits(threads).bytes_per_second * 1e-9;

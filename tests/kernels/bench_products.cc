@@ -11,23 +11,21 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "engine/device/cpu/host_memory.h"
 #include "engine/device/cpu/thread_pool.h"
-#include "kernels/include/levels.h"
 #include "kernels/include/table.h"
 #include "tests/bench/machine_limits.h"
 #include "tests/bench/median.h"
+#include "tests/kernels/bench_options.h"
 
 namespace hawser::bench {
 namespace {
 
 using kernels::KernelTable;
 using kernels::Matmul;
-using Options = std::map<std::string, std::string>;
 
 constexpr double kCallOperations =
     4e8;  ///< a measurement repeats smaller products up to this many operations
@@ -154,32 +152,12 @@ void run(const KernelTable& table, Stream& stream, const Options& options) {
   }
 }
 
-const KernelTable* level_named(const std::string& name) {
-  if (name.empty()) return &kernels::cpu_kernels(kernels::best_cpu_level());
-  for (int32_t level = 0; level < kernels::kCpuLevels; ++level) {
-    if (!kernels::has_cpu_level(static_cast<kernels::CpuLevel>(level))) continue;
-    const KernelTable& table = kernels::cpu_kernels(static_cast<kernels::CpuLevel>(level));
-    if (name == table.name) return &table;
-  }
-  return nullptr;
-}
-
 int main_with(int argc, char** argv) {
   Options options = {
       {"--threads", "1"}, {"--level", ""}, {"--precision", ""}, {"--model", "124M"}, {"--rounds", "9"}};
-  for (int i = 1; i < argc; i += 2) {
-    if (i + 1 == argc || !options.contains(argv[i])) {
-      std::fprintf(stderr, "bench_products: unknown option or no value: %s\n", argv[i]);
-      return 2;
-    }
-    options[argv[i]] = argv[i + 1];
-  }
+  if (!read_options(argc, argv, &options)) return 2;
   const KernelTable* const table = level_named(options["--level"]);
-  if (table == nullptr) {
-    std::fprintf(stderr, "bench_products: this machine or build has no level %s\n",
-                 options["--level"].c_str());
-    return 2;
-  }
+  if (table == nullptr) return 2;
   const int threads = std::max(1, std::atoi(options["--threads"].c_str()));
   device::ThreadPool pool(threads);
   std::printf("level %s, %d threads; between registers %.0f GFLOP/s in fp32\n", table->name, threads,
