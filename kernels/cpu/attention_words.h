@@ -48,5 +48,18 @@ struct F32TileWords {
   }
 };
 
+/// The powers of words that are rounded to a narrow type, as in F32TileWords.
+template <int kDegreeForWords>
+struct CoarsePowers {
+  template <class V>
+  static HWS_INLINE V exp2(V x) {
+    return vexp2_coarse<4>(x);
+  }
+  template <class V>
+  static HWS_INLINE V exp2_for_words(V x) {
+    return vexp2_coarse<kDegreeForWords>(x);
+  }
+};
+
 }  // namespace
 }  // namespace hawser::kernels::HWS_LEVEL

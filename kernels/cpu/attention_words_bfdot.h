@@ -7,7 +7,7 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-struct Bf16TileWords {
+struct Bf16TileWords : CoarsePowers<3> {
   using Product = Bf16TileWords;
   static constexpr int kPerWord = 2;
 
@@ -16,15 +16,6 @@ struct Bf16TileWords {
   }
 
   static HWS_INLINE vf rounded(vf x) { return through<uint16_t>(x); }
-
-  template <class V>
-  static HWS_INLINE V exp2(V x) {
-    return vexp2_coarse<4>(x);
-  }
-  template <class V>
-  static HWS_INLINE V exp2_for_words(V x) {
-    return vexp2_coarse<3>(x);
-  }
 
   template <class E>
   static HWS_INLINE vf along(const E* p, int n) {

@@ -7,23 +7,13 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
+/// Rounding to a half has smaller errors than the coarsest power.
 template <class Narrow>
-struct WideTileWords {
+struct WideTileWords : CoarsePowers<__is_same(Narrow, Half) ? 4 : 3> {
   using Product = F32TileWords;
   static constexpr int kPerWord = 1;
 
   static HWS_INLINE vf rounded(vf x) { return through<Narrow>(x); }
-
-  template <class V>
-  static HWS_INLINE V exp2(V x) {
-    return vexp2_coarse<4>(x);
-  }
-  /// Rounding to a half has smaller errors than the coarsest power.
-  template <class V>
-  static HWS_INLINE V exp2_for_words(V x) {
-    constexpr int kDegree = __is_same(Narrow, Half) ? 4 : 3;
-    return vexp2_coarse<kDegree>(x);
-  }
 
   template <class E>
   static HWS_INLINE vf along(const E* p, int n) {
