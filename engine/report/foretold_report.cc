@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
 
 #include "engine/assembly/assemble.h"
@@ -52,6 +53,8 @@ class ForetoldReport {
         sent_(forecast_.sent()) {
     if (!(tokens >= 0) || !std::isfinite(tokens))
       fail(Code::kInvalidArgument, "tokens is {}; it must be 0 (none) or the tokens of a run", tokens);
+    for (const int64_t m : a_.config.batch.all_micro_batches())
+      seconds_[m] = m == a_.config.batch.grad_accum_steps ? step_.seconds : forecast_.seconds_of(m);
   }
 
   std::string json() const;
@@ -59,10 +62,7 @@ class ForetoldReport {
   std::string trace(TraceForm form) const;
 
  private:
-  double seconds_of(int64_t micro_batches) const {
-    return micro_batches == a_.config.batch.grad_accum_steps ? step_.seconds
-                                                             : forecast_.seconds_of(micro_batches);
-  }
+  double seconds_of(int64_t micro_batches) const { return seconds_.at(micro_batches); }
   RunLength run() const {
     return run_length(a_.config.batch, tokens_ / static_cast<double>(a_.config.batch.sequence),
                       [this](int64_t micro_batches) { return seconds_of(micro_batches); });
@@ -84,7 +84,8 @@ class ForetoldReport {
   const std::vector<EnginePlans>& stages_;
   const ForetoldStep& step_;
   double tokens_, imbalance_;
-  std::vector<SentRow> sent_;  // by a rank of the first stage
+  std::vector<SentRow> sent_;          // by a rank of the first stage
+  std::map<int64_t, double> seconds_;  // of a step, by its micro-batches
 };
 
 OrderedJson exposed_json(const StageTimes& times) {
