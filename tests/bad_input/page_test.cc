@@ -5,6 +5,8 @@
 #include <fstream>
 #include <iterator>
 #include <set>
+#include <sstream>
+#include <string>
 
 #include "engine/base/error.h"
 #include "tests/bad_input/case.h"
@@ -79,6 +81,22 @@ TEST(BadInputPage, HasManyRowsAndNoneTwice) {
   EXPECT_GE(rows, 200u);
 }
 
+std::set<std::string> lines_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::set<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.insert(line);
+  return lines;
+}
+
+/// Returns the lines of `text` that `other` does not have, each after `mark`.
+std::string lines_missing(const std::string& text, const std::string& other, const std::string& mark) {
+  const std::set<std::string> known = lines_of(other);
+  std::string missing;
+  for (const std::string& line : lines_of(text))
+    if (!known.contains(line)) missing += mark + line + "\n";
+  return missing;
+}
+
 TEST(BadInputPage, ThePageSaysWhatTheLibrarySays) {
   if (!HAWSER_HAS_TEXT) GTEST_SKIP() << "there is no text module";
   const std::string made = page();
@@ -86,7 +104,9 @@ TEST(BadInputPage, ThePageSaysWhatTheLibrarySays) {
   const std::string kept{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   if (made == kept) return;
   std::ofstream(HAWSER_NEW_PAGE, std::ios::binary) << made;
-  ADD_FAILURE() << "messages have changed: look at the differences, then cp " HAWSER_NEW_PAGE " " HAWSER_PAGE;
+  ADD_FAILURE() << "messages have changed: look at the differences, then cp " HAWSER_NEW_PAGE " " HAWSER_PAGE
+                   "\n"
+                << lines_missing(kept, made, "- ") << lines_missing(made, kept, "+ ");
 }
 
 }  // namespace page_test
