@@ -28,13 +28,13 @@
 namespace hawser::train {
 namespace {
 
-/// A global batch of random tokens. Some targets and some whole rows are masked, so that ranks count
-/// differently. In every second batch targets have weights.
+/// A global batch of random tokens, after `consumed` rows. Some targets and some whole rows are masked, so that
+/// ranks count differently. In every second batch targets have weights.
 struct RandomBatch {
-  RandomBatch(const config::ResolvedConfig& c, int64_t step) {
-    const int64_t rows = c.batch.global_batch, cols = c.batch.sequence;
+  RandomBatch(const config::ResolvedConfig& c, int64_t step, int64_t consumed) {
+    const int64_t rows = c.batch.rows_after(consumed), cols = c.batch.sequence;
     for (int64_t r = 0; r < rows; ++r) {
-      const auto row = static_cast<uint64_t>(step * rows + r);
+      const auto row = static_cast<uint64_t>(consumed + r);
       const uint32_t keep = r == 0 ? 4 : philox(c.seed, row, 1).v[0] % 5;
       for (int64_t t = 0; t < cols; ++t) {
         const PhiloxBlock word = philox(c.seed, row, 2 + static_cast<uint64_t>(t));
@@ -231,7 +231,8 @@ class Proof {
   int64_t world() const { return config_.mesh.world(); }
 
   void step(int64_t number) {
-    const RandomBatch batch(config_, number - 1);
+    const RandomBatch batch(config_, number - 1, consumed_);
+    consumed_ += batch.view.rows;
     SerialReplay::Orders orders;
     if (number == 1) orders = one_->sum_orders(batch.view);
     std::map<std::string, double> twin;
@@ -333,7 +334,7 @@ class Proof {
   Envelope envelope_;
   OrderedJson distances_;
   double router_margin_ = 0;
-  int64_t moved_ = 0;
+  int64_t moved_ = 0, consumed_ = 0;
   std::vector<double> grad_norms_;
   int64_t clipped_steps_ = 0;
   std::vector<float> state_;

@@ -22,8 +22,10 @@
 namespace hawser::train {
 namespace {
 
-/// Returns the config of the same model on one rank, with `micro_batches` per step.
-config::ConfigTree alone(const config::ConfigTree& config, int64_t micro_batches) {
+const std::vector<int64_t> kOneMicroBatch = {1};
+
+/// Returns the config of the same model on one rank, whose steps have `sizes` micro-batches, in ascending order.
+config::ConfigTree alone(const config::ConfigTree& config, const std::vector<int64_t>& sizes) {
   OrderedJson json = parse_json<OrderedJson>(config.to_json());
   json["mesh"] = OrderedJson::object();
   json.erase("pipeline");
@@ -32,8 +34,13 @@ config::ConfigTree alone(const config::ConfigTree& config, int64_t micro_batches
   if (zero.value("sum_order", std::string()) == "tree") json["zero"]["sum_order"] = "tree";
   json.erase("comm");
   if (json.contains("moe")) json["moe"].erase("rows_factor");  // one rank has all experts
-  json["batch"]["grad_accum_steps"] = micro_batches;
-  for (const char* key : {"global_batch", "ramp"}) json["batch"].erase(key);
+  OrderedJson& batch = json["batch"];
+  batch["grad_accum_steps"] = sizes.back();
+  for (const char* key : {"global_batch", "ramp"}) batch.erase(key);
+  if (sizes.size() > 1)
+    for (size_t i = 0; i < sizes.size(); ++i)
+      batch["ramp"].push_back(
+          {{"from_rows", i}, {"global_batch", sizes[i] * batch.at("micro_batch").get<int64_t>()}});
   return config::ConfigTree::from_json(json.dump());
 }
 
@@ -58,8 +65,8 @@ int64_t count_targets(const BatchView& batch, int64_t first_row, int64_t rows) {
 /// A serial rank that computes the gradients of given rows.
 class SerialReplay::Player {
  public:
-  Player(const config::ConfigTree& config, int64_t micro_batches)
-      : assembly_(assemble(alone(config, micro_batches))),
+  Player(const config::ConfigTree& config, const std::vector<int64_t>& sizes)
+      : assembly_(assemble(alone(config, sizes))),
         config_(assembly_.config),
         device_(choose_device(config_.device)),
         model_(config_.model, config_.init.scale_residual, optim::trained_parts(config_.optimizer), 1,
@@ -89,11 +96,11 @@ class SerialReplay::Player {
     rank_.publish_weights();
   }
 
-  /// Returns the gradients of one turn, without their loss scale. The turn's rows start at `row` of the
-  /// global batch. Adds the turn's losses to `losses`. Gradients are divided by `tokens`, the targets of
-  /// the global batch; the run starts with the count of those that it does not read.
-  GroupGradients play(const BatchView& batch, int64_t row, uint64_t cursor, int64_t tokens,
-                      ExactSum* losses) {
+  /// Returns the gradients of one turn of `micro_batches`, without their loss scale. The turn's rows start at
+  /// `row` of the global batch. Adds the turn's losses to `losses`. Gradients are divided by `tokens`, the
+  /// targets of the global batch; the run starts with the count of those that it does not read.
+  GroupGradients play(const BatchView& batch, int64_t row, int64_t micro_batches, uint64_t cursor,
+                      int64_t tokens, ExactSum* losses) {
     BatchViewSource source(batch, row, cursor);
     Run run;
     run.batch = config_.batch.micro_batch, run.seq = config_.batch.sequence;
@@ -103,8 +110,9 @@ class SerialReplay::Player {
     run.documents = batch.document_begin != nullptr;
     run.weights = batch.weights != nullptr;
     run.source = &source;
-    run.tokens = tokens - count_targets(batch, row, run.batch * config_.batch.grad_accum_steps);
-    rank_.executor().run(plans_.front().train, 0, plans_.front().train.commit, &run);
+    run.tokens = tokens - count_targets(batch, row, run.batch * micro_batches);
+    train_ = &plans_.front().train_of(micro_batches);
+    rank_.executor().run(*train_, 0, train_->commit, &run);
     const std::vector<float>& maxima = rank_.executor().fp8_maxima();
     noted_.resize(maxima.size());
     for (size_t i = 0; i < maxima.size(); ++i) noted_[i] = std::max(noted_[i], maxima[i]);
@@ -130,8 +138,7 @@ class SerialReplay::Player {
     fp8_history_.fold(noted_);
     forget_counts();
     Run run;
-    rank_.executor().run(plans_.front().train, plans_.front().train.commit,
-                         plans_.front().train.instructions.size(), &run);
+    rank_.executor().run(*train_, train_->commit, train_->instructions.size(), &run);
   }
 
   /// Returns what routers counted in turns since the counts were last cleared.
@@ -189,7 +196,7 @@ class SerialReplay::Player {
     const std::vector<nn::ParameterGroup>& groups = model_.table().groups();
     for (size_t g = 0; g < groups.size(); ++g)
       if (groups[g].trainable)
-        fn(rank_.executor().gradients(plans_.front().train, static_cast<int32_t>(g)), groups[g].elements);
+        fn(rank_.executor().gradients(*train_, static_cast<int32_t>(g)), groups[g].elements);
   }
 
   Assembly assembly_;
@@ -198,6 +205,7 @@ class SerialReplay::Player {
   nn::Model model_;
   Machine machine_;
   std::vector<EnginePlans> plans_;
+  const plan::Plan* train_ = nullptr;  // of the last turn
   const parallel::Strategies strategies_;
   Rank::Shared shared_;
   Rank rank_;
@@ -212,24 +220,26 @@ SerialReplay::SerialReplay(const config::ConfigTree& config)
     : tree_(config),
       config_(assemble(config).config),
       strategy_(strategies_of(config_).form().data),
-      turn_(strategy_.reduces_each(config_.batch.grad_accum_steps) ? 1 : config_.batch.grad_accum_steps),
-      player_(std::make_unique<Player>(config, turn_)),
-      single_(std::make_unique<Player>(config, 1)) {}
+      sums_each_(strategy_.reduces_each(config_.batch.grad_accum_steps)),
+      player_(
+          std::make_unique<Player>(config, sums_each_ ? kOneMicroBatch : config_.batch.all_micro_batches())),
+      single_(std::make_unique<Player>(config, kOneMicroBatch)) {}
 
 SerialReplay::~SerialReplay() = default;
 
 SerialReplay::Step SerialReplay::forward_backward(const BatchView& batch) {
   Step step;
   player_->forget_counts();
-  step.tokens = count_targets(batch, 0, batch.rows);
+  step.rows = batch.rows, step.tokens = count_targets(batch, 0, batch.rows);
+  const int64_t turn = sums_each_ ? 1 : micro_batches(batch);
   std::vector<bool> products;
   for (const nn::ParameterGroup& g : table().groups())
     if (g.trainable) products.push_back(nn::is_product(g.read));
   ExactSum losses;
-  for (int64_t m = 0; m < config_.batch.grad_accum_steps; m += turn_) {
+  for (int64_t m = 0; m < micro_batches(batch); m += turn) {
     std::vector<GroupGradients> ranks;
     for (int64_t r = 0; r < config_.mesh.dp(); ++r)
-      ranks.push_back(player_->play(batch, row(r, m), cursor(batch), step.tokens, &losses));
+      ranks.push_back(player_->play(batch, row(batch, r, m), turn, cursor(), step.tokens, &losses));
     const GroupGradients sum = sum_over_ranks(&ranks, strategy_, products);
     if (m == 0)
       step.sums = sum;
@@ -246,6 +256,7 @@ SerialReplay::Step SerialReplay::forward_backward(const BatchView& batch) {
 
 void SerialReplay::commit(const Step& step, double grad_norm) {
   player_->step(step.sums, grad_norm, ++steps_);
+  consumed_ += step.rows;
 }
 
 SerialReplay::Orders SerialReplay::sum_orders(const BatchView& batch) {
@@ -254,8 +265,8 @@ SerialReplay::Orders SerialReplay::sum_orders(const BatchView& batch) {
   std::vector<GroupGradients> all;
   ExactSum losses;
   for (int64_t r = 0; r < config_.mesh.dp(); ++r)
-    for (int64_t m = 0; m < config_.batch.grad_accum_steps; ++m)
-      all.push_back(single_->play(batch, row(r, m), cursor(batch), tokens, &losses));
+    for (int64_t m = 0; m < micro_batches(batch); ++m)
+      all.push_back(single_->play(batch, row(batch, r, m), 1, cursor(), tokens, &losses));
   Orders orders{{}, all.front(), all.back()};
   for (size_t i = 1; i < all.size(); ++i)
     add(&orders.ascending, all[i]), add(&orders.descending, all[all.size() - 1 - i]);
@@ -273,8 +284,8 @@ GroupGradients SerialReplay::play_all(Player* player, const BatchView& batch) co
   ExactSum losses;
   GroupGradients sum;
   for (int64_t r = 0; r < config_.mesh.dp(); ++r)
-    for (int64_t m = 0; m < config_.batch.grad_accum_steps; ++m) {
-      const GroupGradients one = player->play(batch, row(r, m), cursor(batch), tokens, &losses);
+    for (int64_t m = 0; m < micro_batches(batch); ++m) {
+      const GroupGradients one = player->play(batch, row(batch, r, m), 1, cursor(), tokens, &losses);
       if (sum.empty())
         sum = one;
       else
@@ -285,7 +296,7 @@ GroupGradients SerialReplay::play_all(Player* player, const BatchView& batch) co
 
 std::map<std::string, double> SerialReplay::twin_distances(const BatchView& batch) {
   const config::ConfigTree plain = without_order(tree_);
-  Player straight(plain, 1), other(plain, 1);
+  Player straight(plain, kOneMicroBatch), other(plain, kOneMicroBatch);
   const PermutedModel twin(config_.model, config_.seed);
   straight.follow(*player_);
   other.become_twin(*player_, twin);
@@ -345,8 +356,8 @@ bool SerialReplay::state(TensorKind kind, const nn::Parameter& p, std::vector<fl
   return true;
 }
 
-int64_t SerialReplay::row(int64_t rank, int64_t micro_batch) const {
-  return (rank * config_.batch.grad_accum_steps + micro_batch) * config_.batch.micro_batch;
+int64_t SerialReplay::row(const BatchView& batch, int64_t rank, int64_t micro_batch) const {
+  return (rank * micro_batches(batch) + micro_batch) * config_.batch.micro_batch;
 }
 
 }  // namespace hawser::train

@@ -31,7 +31,7 @@ class SerialReplay {
   struct Step {
     GroupGradients sums;
     double loss = 0, grad_norm = 0;  ///< the norm is a plain f64 sum
-    int64_t tokens = 0;
+    int64_t rows = 0, tokens = 0;
   };
   /// Computes the gradients of the next global batch.
   Step forward_backward(const BatchView& batch);
@@ -65,15 +65,17 @@ class SerialReplay {
  private:
   class Player;
   GroupGradients play_all(Player* player, const BatchView& batch) const;
-  int64_t row(int64_t rank, int64_t micro_batch) const;
-  uint64_t cursor(const BatchView& batch) const { return static_cast<uint64_t>(steps_ * batch.rows); }
+  int64_t micro_batches(const BatchView& batch) const { return config_.batch.micro_batches(batch.rows); }
+  /// Returns the first row of a rank's micro-batch in the global batch.
+  int64_t row(const BatchView& batch, int64_t rank, int64_t micro_batch) const;
+  uint64_t cursor() const { return static_cast<uint64_t>(consumed_); }
 
   const config::ConfigTree tree_;
   const config::ResolvedConfig config_;
   const parallel::DataParallelStrategy strategy_;
-  const int64_t turn_;  // micro-batches that one rank sums before ranks are summed
+  const bool sums_each_;  // ranks are summed after each micro-batch
   const std::unique_ptr<Player> player_, single_;
-  int64_t steps_ = 0;
+  int64_t steps_ = 0, consumed_ = 0;  // rows
 };
 
 }  // namespace hawser::train

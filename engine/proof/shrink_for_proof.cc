@@ -69,10 +69,10 @@ void shrink_heads(Shrinker* s) {
 
 /// Sets the layers of each chunk, because the planner would divide a small model differently.
 void set_pipeline(Shrinker* s, const config::ResolvedConfig& given) {
-  const parallel::pipeline::SmallPipeline small = shrink_pipeline(given);
+  const parallel::pipeline::SmallPipeline small = shrink_pipeline(given, given.batch.grad_accum_steps);
   s->set("/model/layers", small.all_layers());
   s->set("/batch/grad_accum_steps", small.micro_batches);
-  for (const char* key : {"global_batch", "ramp"}) s->json()["batch"].erase(key);
+  s->json()["batch"].erase("global_batch");
   if (small.stages == 1) return;
   OrderedJson& pipeline = s->json()["pipeline"];
   s->set("/mesh/pp", small.stages);
@@ -182,9 +182,25 @@ void shrink_expert_ranks(Shrinker* s) {
   if (fewer == 1) s->json()["moe"].erase("rows_factor");
 }
 
-void shrink_batch(Shrinker* s) {
+/// Keeps two sizes of a ramp, the largest and the smallest, with their micro-batches reduced as those of the
+/// largest are. The smaller one is that of the second step alone.
+void shrink_ramp(Shrinker* s, const config::ResolvedConfig& given) {
+  if (given.batch.ramp.empty()) return;
+  const int64_t least = given.batch.all_micro_batches().front(), most = s->get("/batch/grad_accum_steps"),
+                few = std::min(most, shrink_pipeline(given, least).micro_batches),
+                rows = s->get("/batch/micro_batch") * s->get("/mesh/dp_replicate") * s->get("/mesh/dp_shard");
+  OrderedJson ramp = {{{"from_rows", 0}, {"global_batch", most * rows}}};
+  if (few < most) {
+    ramp.push_back({{"from_rows", most * rows}, {"global_batch", few * rows}});
+    ramp.push_back({{"from_rows", (most + few) * rows}, {"global_batch", most * rows}});
+  }
+  s->set("/batch/ramp", ramp);
+}
+
+void shrink_batch(Shrinker* s, const config::ResolvedConfig& given) {
   s->at_most("/batch/micro_batch", 2);
   s->at_most("/batch/sequence", 12);
+  shrink_ramp(s, given);
 }
 
 /// Keeps several buckets, as the full model would have.
@@ -294,7 +310,7 @@ config::ConfigTree shrink_for_proof(const config::ConfigTree& config, std::strin
   shrink_mesh(&shrinker);
   shrink_model(&shrinker, given.config);
   shrink_expert_ranks(&shrinker);
-  shrink_batch(&shrinker);
+  shrink_batch(&shrinker, given.config);
   shrink_buckets(&shrinker);
   leave_out_records(&shrinker);
   OrderedJson bare = shrinker.json();

@@ -26,13 +26,13 @@ std::vector<int64_t> chunk_layers(const config::ResolvedConfig& config) {
 
 }  // namespace
 
-parallel::pipeline::SmallPipeline shrink_pipeline(const config::ResolvedConfig& config) {
+parallel::pipeline::SmallPipeline shrink_pipeline(const config::ResolvedConfig& config,
+                                                  int64_t micro_batches) {
   const int64_t stages = strategies_of(config).stages();
   const std::vector<int64_t> layers =
       stages == 1 ? std::vector<int64_t>{config.model.layers} : chunk_layers(config);
   const bool tree = config.zero.sum_order == parallel::SumOrder::kTree;  // a tree needs a power of two
-  return parallel::pipeline::small_pipeline(config.pipeline, stages, layers, config.batch.grad_accum_steps,
-                                            tree);
+  return parallel::pipeline::small_pipeline(config.pipeline, stages, layers, micro_batches, tree);
 }
 
 }  // namespace hawser::train

@@ -7,6 +7,8 @@
 
 namespace hawser::train {
 
-parallel::pipeline::SmallPipeline shrink_pipeline(const config::ResolvedConfig& config);
+/// `micro_batches`: of a step, one of the config's sizes.
+parallel::pipeline::SmallPipeline shrink_pipeline(const config::ResolvedConfig& config,
+                                                  int64_t micro_batches);
 
 }  // namespace hawser::train

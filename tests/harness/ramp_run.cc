@@ -1,10 +1,15 @@
 #include "tests/harness/ramp_run.h"
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <ostream>
 
+#include "engine/assembly/assemble.h"
+#include "engine/base/error.h"
 #include "engine/base/hash.h"
 #include "engine/base/philox.h"
 #include "engine/comm/comm.h"
@@ -67,6 +72,16 @@ void each_tensor(const train::Trainer& trainer, TensorKind kind, Fn fn) {
   }
 }
 
+bool is_valid(const json& config) {
+  try {
+    train::assemble(config::ConfigTree::from_json(config.dump()));
+    return true;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kConfigInvalid) << error.message();
+    return false;
+  }
+}
+
 }  // namespace
 
 json with_micro_batches(json config, int64_t micro_batches) {
@@ -90,6 +105,16 @@ json with_ramp(json config, const RampSizes& sizes) {
     begin += 2 * size * rows;
   }
   return config;
+}
+
+std::optional<RampSizes> draw_sizes(const json& config, size_t count, uint64_t seed) {
+  for (uint64_t attempt = 0; attempt < 40; ++attempt) {
+    RampSizes sizes;
+    for (uint64_t i = 0; i < count; ++i) sizes.push_back(1 + philox(seed, attempt, i).v[0] % 8);
+    const bool differ = std::ranges::adjacent_find(sizes, std::not_equal_to<>()) != sizes.end();
+    if (differ && is_valid(with_ramp(config, sizes))) return sizes;
+  }
+  return std::nullopt;
 }
 
 RampRun::RampRun(const json& config) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,8 @@ nlohmann::json with_micro_batches(nlohmann::json config, int64_t micro_batches);
 /// Returns the config with a ramp of these sizes, of which each lasts for two steps. Each begins inside the
 /// last step of the size before.
 nlohmann::json with_ramp(nlohmann::json config, const RampSizes& sizes);
+/// Draws `count` sizes, not all equal, that the config allows; none if 40 draws find none.
+std::optional<RampSizes> draw_sizes(const nlohmann::json& config, size_t count, uint64_t seed);
 
 class RampRun {
  public:

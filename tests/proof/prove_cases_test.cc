@@ -43,6 +43,24 @@ std::string changes_of(const Json& config) {
   return text;
 }
 
+TEST(Prove, KeepsTwoSizesOfARamp) {
+  Json config = small_model(4, false);
+  config["batch"].erase("grad_accum_steps");
+  config["mesh"] = {{"dp_shard", 2}, {"pp", 2}};
+  for (const int rows : {4, 64, 6}) {
+    Json& ramp = config["batch"]["ramp"];
+    ramp.push_back({{"from_rows", 100 * ramp.size()}, {"global_batch", rows}});
+  }
+  EXPECT_NE(changes_of(config).find(
+                R"(/batch/ramp [{"from_rows":0,"global_batch":4},{"from_rows":100,"global_batch":64},)"
+                R"({"from_rows":200,"global_batch":6}] )"
+                R"([{"from_rows":0,"global_batch":8},{"from_rows":8,"global_batch":4},)"
+                R"({"from_rows":12,"global_batch":8}])"),
+            std::string::npos)
+      << changes_of(config);
+  EXPECT_TRUE(proof_of(config, 3).at("equal").get<bool>());
+}
+
 TEST(Prove, SeesBucketsThatSpanChunksOfAPipeline) {
   for (const char* axis : {"dp_shard", "cp"})
     for (const int64_t stage : {0, 1}) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "engine/base/error.h"
 #include "engine/config/config_tree.h"
 #include "engine/proof/prove_layout.h"
+#include "tests/harness/ramp_run.h"
 #include "tests/harness/random_config.h"
 
 namespace hawser::testing {
@@ -33,7 +35,7 @@ constexpr std::pair<const char*, const char*> kNotDrawn[] = {
     {"/comm/bandwidth_limit", "it slows transfers down"},
     {"/offload/gradients", "the CPU's are in host memory; tests/device/far_host_update_test.cc"},
     {"/comm/device_transport", "the CPU has none; tests/device/far_device_test.cc compares them"},
-    {"/batch/ramp", "tests/run/ramp_test.cc draws ramps of these configs"},
+    {"/batch/ramp", "draw_sizes adds ramps to these configs"},
     {"/batch/global_batch", "follows from the number of ranks and micro-batches"},
     {"/adapter/from", "a folder"},
     {"/adapter/ranks", "exceptions to rank; tests/parallel/adapter_test.cc"},
@@ -89,6 +91,21 @@ TEST(Prove, HoldsForEveryConfigThatTrains) {
       ADD_FAILURE() << "HAWSER_SEED=" << i << ' ' << json << '\n' << error.message();
     }
   }
+}
+
+TEST(Prove, HoldsForStepsOfTwoSizes) {
+  size_t proven = 0;
+  for (const uint64_t i : random_seeds(12)) {
+    const auto config = nlohmann::json::parse(random_config(i));
+    const std::optional<RampSizes> sizes = draw_sizes(config, 2, i);
+    if (!sizes) continue;
+    const std::string json = with_ramp(config, *sizes).dump();
+    const auto proof = nlohmann::json::parse(train::prove_layout(config::ConfigTree::from_json(json), 3));
+    if (a_choice_moved(proof)) continue;  // two experts had nearly the same score
+    EXPECT_TRUE(proof.at("equal").get<bool>()) << "HAWSER_SEED=" << i << ' ' << json << '
+' << proof; ++proven;
+  }
+  EXPECT_GT(proven, 6u);
 }
 
 }  // namespace prove_random_test
