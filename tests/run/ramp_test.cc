@@ -67,6 +67,19 @@ TEST(Ramp, GivesTheBitsOfRunsOfOneSizeEach) {
   EXPECT_GT(checked, 6u);
 }
 
+/// The cursor of any checkpoint determines the size of the next step, so a resumed run may get a ramp.
+TEST(Ramp, ContinuesARunThatHadNone) {
+  const json config = json::parse(layout_config(Problem(), Layout()));
+  const ScratchFolder folder;
+  RampRun before(with_micro_batches(config, 1)), ramp(with_ramp(config, {1, 3})),
+      after(with_micro_batches(config, 3));
+  before.steps(kStepsOfSize);
+  before.trainer().saves().save(folder.file("saved"));
+  for (RampRun* run : {&ramp, &after}) run->trainer().loads().load(folder.file("saved"), false);
+  EXPECT_EQ(ramp.steps(2), after.steps(2));
+  EXPECT_EQ(ramp.tensors(), after.tensors());
+}
+
 /// Layouts in which steps of one micro-batch reduce gradients otherwise than steps of several.
 TEST(Ramp, MixesStepsOfOneMicroBatchWithLargerOnes) {
   for (const char* reduce : {"per_step", "per_micro_batch"})
