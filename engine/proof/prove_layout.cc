@@ -28,8 +28,8 @@
 namespace hawser::train {
 namespace {
 
-/// A global batch of random tokens, after `consumed` rows. Some targets and some whole rows are masked, so that
-/// ranks count differently. In every second batch targets have weights.
+/// A global batch of random tokens, after `consumed` rows. Some targets and some whole rows are masked, so
+/// that ranks count differently. In every second batch targets have weights.
 struct RandomBatch {
   RandomBatch(const config::ResolvedConfig& c, int64_t step, int64_t consumed) {
     const int64_t rows = c.batch.rows_after(consumed), cols = c.batch.sequence;

@@ -24,7 +24,7 @@ namespace {
 
 const std::vector<int64_t> kOneMicroBatch = {1};
 
-/// Returns the config of the same model on one rank, whose steps have `sizes` micro-batches, in ascending order.
+/// Returns the config of the same model on one rank. `sizes`: the micro-batches of its steps, ascending.
 config::ConfigTree alone(const config::ConfigTree& config, const std::vector<int64_t>& sizes) {
   OrderedJson json = parse_json<OrderedJson>(config.to_json());
   json["mesh"] = OrderedJson::object();
