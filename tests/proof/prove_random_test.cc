@@ -102,8 +102,8 @@ TEST(Prove, HoldsForStepsOfTwoSizes) {
     const std::string json = with_ramp(config, *sizes).dump();
     const auto proof = nlohmann::json::parse(train::prove_layout(config::ConfigTree::from_json(json), 3));
     if (a_choice_moved(proof)) continue;  // two experts had nearly the same score
-    EXPECT_TRUE(proof.at("equal").get<bool>()) << "HAWSER_SEED=" << i << ' ' << json << '
-' << proof; ++proven;
+    EXPECT_TRUE(proof.at("equal").get<bool>()) << "HAWSER_SEED=" << i << ' ' << json << '\n' << proof;
+    ++proven;
   }
   EXPECT_GT(proven, 6u);
 }
