@@ -6,7 +6,8 @@
 #   (none)   the core: builds the library and the command in build/, and runs the tests labelled core: reference cases,
 #            layouts of every strategy against one rank, resume, the C API, bad input, the command
 #   --all    builds everything in build/ (every language, the text module, the plugin for GPUs, packages), and runs every
-#            test except the long ones
+#            test except the long ones. Also cross-compiles the CPU kernels for 64-bit Arm in build-arm-kernels/, and runs
+#            most of their tests under qemu-user
 #   --rest   the same without the tests labelled core, which a run without an option has just run
 #   --full   as --all, with the long tests, kernels for every GPU that packages support, and attention by cuDNN
 #   --asan   AddressSanitizer and UndefinedBehaviorSanitizer, with clang, in build-asan/, tests labelled quick
@@ -14,7 +15,8 @@
 #   --fuzz   the fuzzers (tests/fuzz), with clang and both sanitizers of --asan, in build-fuzz/, 15 seconds each
 #   --arm    cross-compiles everything for 64-bit Arm in build-arm/ (packaging/aarch64.cmake), and runs the tests labelled arm
 #            under qemu-user: kernels, reference cases on one rank and in layouts, the C API, and the packages, with the
-#            wheel only if --full is given too. .ci/run does not run it
+#            wheel only if --full is given too. .ci/run does not run it: compiling the engine for Arm takes eight minutes of
+#            processor time
 #
 # With --full, --asan and --tsan run all cases, and --fuzz runs five minutes each.
 #
@@ -73,7 +75,7 @@ case "$suite" in
     configure+=("${plain[@]}") targets=(--target hawser hawser_cli core_tests) select=(-L core)
     ;;
   all)
-    packages+=("${crates[@]}" "${rust[@]}" "${bindings[@]}" "${examples[@]}" "${tools[@]}") parts=4
+    packages+=("${crates[@]}" "${rust[@]}" "${bindings[@]}" "${examples[@]}" "${tools[@]}" "${arm64_packages[@]}") parts=4
     configure+=("${plain[@]}" -DHAWSER_TEXT=ON -DHAWSER_RUST=ON -DHAWSER_JAVA=ON -DHAWSER_PYTHON=ON)
     architectures=90a-real headers=()
     [ -z "$full" ] || architectures="80-real;90a-real;100a-real;120-virtual" headers=(--cudnn)
@@ -132,17 +134,27 @@ cmake -S . -B "$build" "${configure[@]}"
 cmake --build "$build" --parallel "$jobs" "${targets[@]}"
 trap 'python3 tests/times.py "$build" || true' EXIT
 run_tests() { ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$jobs" "${select[@]}" "$@"; }
+
+# Tests the kernels of 64-bit Arm without the engine.
+test_arm_kernels() {
+  local build=build-arm-kernels select=(-L '^arm_kernels$') module
+  local options=("${configure[@]}" -G Ninja --toolchain packaging/aarch64.cmake)
+  for module in CUDA TEXT RUST JAVA PYTHON; do options+=("-DHAWSER_$module=OFF"); done
+  cmake -S . -B $build "${options[@]}" && cmake --build $build --parallel "$jobs" --target arm_kernels && run_tests
+}
+
+status=0
 if [ "$parts" = 1 ]; then
-  run_tests ${leave_out:+-LE "$leave_out"} "$@"
+  run_tests ${leave_out:+-LE "$leave_out"} "$@" || status=1
 else
   day=${HAWSER_DAY:-$(($(date +%s) / 86400))}
-  status=0
   case "$suite" in asan | tsan) export HAWSER_CONFIGS=${HAWSER_CONFIGS:-12} ;; esac  # random configs
   run_tests -LE "$leave_out|sampled" || status=1
   echo "tests/run.sh: sampled tests, part $((day % parts + 1)) of $parts (HAWSER_DAY=$day repeats it, --full runs all)"
   GTEST_TOTAL_SHARDS=$parts GTEST_SHARD_INDEX=$((day % parts)) run_tests -LE "$leave_out" -L sampled || status=1
-  [ $status -eq 0 ] || exit $status
 fi
+[ "$suite" != all ] || [ $# -gt 0 ] || test_arm_kernels || status=1
+[ $status -eq 0 ] || exit $status
 if [ "$suite" = core ] && [ $# -eq 0 ]; then
   echo "These tests of the core passed. The other tests of the engine, the languages, the text module, the plugin for GPUs
 and the packages did not run: bash tests/run.sh --all runs them. --asan, --tsan and --fuzz run sanitizers and fuzzers."

@@ -135,6 +135,8 @@ case "$kind" in
     jars=$dist/maven/org/hawser/hawser/$version/hawser-$version
     for natives in "$jars"-natives{,-text}-linux-aarch64.jar; do python3 -m zipfile --extract "$natives" "$work/natives"; done
     only_arm "$work/natives" 4
+    readelf -d "$work"/natives/org/hawser/natives/linux-aarch64/libhawser_jni.so | grep -qF 'runpath: [$ORIGIN]' ||
+      fail "libhawser_jni.so looks for libhawser in other folders than its own"
     mkdir "$work/classes"
     javac -d "$work/classes" -cp "$jars.jar" "$source/bindings/java/examples/Train.java"
     path=$jars.jar:$jars-natives-linux-aarch64.jar:$jars-natives-text-linux-aarch64.jar:$work/classes

@@ -20,6 +20,9 @@ entries() { python3 -m zipfile --list "$1"; }
 entries "$jars.jar" | grep META-INF/LICENSE >/dev/null || fail "no licence in the jar"
 entries "$jars-natives-linux-x86_64.jar" | grep META-INF/THIRD_PARTY.txt >/dev/null || fail "no licences in the jar of natives"
 entries "$jars-natives-linux-x86_64.jar" | grep META-INF/hawser.spdx.json >/dev/null || fail "no SBOM in it"
+python3 -m zipfile --extract "$jars-natives-linux-x86_64.jar" "$work/natives"
+readelf -d "$work"/natives/org/hawser/natives/linux-x86_64/libhawser_jni.so | grep -qF 'runpath: [$ORIGIN]' ||
+  fail "libhawser_jni.so looks for libhawser in other folders than its own"
 [ -s "$jars-natives-text-linux-x86_64.jar" ] || fail "no jar of the text module"
 for file in META-INF/LICENSE META-INF/THIRD_PARTY_TEXT.txt org/hawser/natives/linux-x86_64/text/hawser-0/libhawser_text.so; do
   entries "$jars-natives-text-linux-x86_64.jar" | grep "$file" >/dev/null || fail "no $file in the jar of the text module"
