@@ -15,7 +15,7 @@ int64_t AgreementBytes::count_words() const {
 int64_t AgreementBytes::norm_words() const { return kSumsWords + nn::all_tally_words(c_.model); }
 
 int64_t AgreementBytes::gathered_bytes() const {
-  return (c_.mesh.world() - 1) * fp8_operands_ * static_cast<int64_t>(sizeof(float));
+  return (c_.mesh.world() - 1) * maxima_ * static_cast<int64_t>(sizeof(float));
 }
 
 int64_t AgreementBytes::of(const plan::Instruction& n) const {

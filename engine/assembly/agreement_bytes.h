@@ -12,24 +12,24 @@ namespace hawser::train {
 
 class AgreementBytes {
  public:
-  /// `column_ranks`: ranks that divide the columns of each row. `fp8_operands`: operands whose maxima
-  /// ranks gather.
-  AgreementBytes(const config::ResolvedConfig& config, int64_t column_ranks, int64_t fp8_operands)
-      : c_(config), column_ranks_(column_ranks), fp8_operands_(fp8_operands) {}
+  /// `column_ranks`: ranks that divide the columns of each row. `maxima`: how many maxima ranks gather, of
+  /// fp8 operands and of attention scores.
+  AgreementBytes(const config::ResolvedConfig& config, int64_t column_ranks, int64_t maxima)
+      : c_(config), column_ranks_(column_ranks), maxima_(maxima) {}
   /// Returns the bytes that each rank sends for the instruction; 0 if it makes no host all-reduce.
   int64_t of(const plan::Instruction& instruction) const;
   /// Returns how many numbers all ranks sum in COUNT_TOKENS.
   int64_t count_words() const;
   /// Returns how many numbers all ranks sum in the final GRAD_NORM.
   int64_t norm_words() const;
-  /// Returns the bytes that each rank sends there for the maxima of fp8 operands, which all gather.
+  /// Returns the bytes that each rank sends there for the maxima, which all gather.
   int64_t gathered_bytes() const;
 
  private:
   ObjectiveWords objective_words() const;
 
   const config::ResolvedConfig& c_;
-  const int64_t column_ranks_, fp8_operands_;
+  const int64_t column_ranks_, maxima_;
 };
 
 }  // namespace hawser::train

@@ -203,8 +203,9 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
     plan::Plan* const plan = micro_batches == most ? &plans.train : &plans.smaller_train.emplace_back();
     *plan = plan::train_plan(sizes, micro_batches == most ? stage : stage_of(micro_batches),
                              static_cast<int32_t>(micro_batches), accumulation_of(data, most));
-    count_agreements(plan,
-                     AgreementBytes(config, form.columns.ranks, noted_fp8_operands(config, model.table())));
+    count_agreements(plan, AgreementBytes(config, form.columns.ranks,
+                                          noted_fp8_operands(config, model.table()) +
+                                              noted_head_scores(config, model.table())));
   }
   plans.eval = plan::eval_plan(sizes, stage);
   if (form.eval_micro_batches > 1)

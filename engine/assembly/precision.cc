@@ -43,6 +43,10 @@ int64_t noted_fp8_operands(const config::ResolvedConfig& config, const nn::Param
   return fp8_operands(config).has_history() ? static_cast<int64_t>(table.all().size()) * nn::kFp8Roles : 0;
 }
 
+int64_t noted_head_scores(const config::ResolvedConfig& config, const nn::ParameterTable& table) {
+  return config.optimizer.qk_clip ? table.head_scores() : 0;
+}
+
 optim::Fp8History fp8_history(const config::ResolvedConfig& config, const nn::ParameterTable& table) {
   if (!fp8_operands(config).has_history()) return {};
   std::vector<optim::Fp8History::Operand> operands;

@@ -1,5 +1,5 @@
-// Precision of an engine: the data types of weights, gradients and moments, and how products round their
-// operands under precision fp8 (nn/fp8_operands.h).
+// Precision of an engine: the data types of weights, gradients and moments, how products round their
+// operands under precision fp8 (nn/fp8_operands.h), and the maxima that a step records.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,8 @@ DType state_type(const config::ResolvedConfig& config);
 nn::Fp8Operands fp8_operands(const config::ResolvedConfig& config);
 /// Returns the number of operands whose maxima a step records, because later scales follow from them; else 0.
 int64_t noted_fp8_operands(const config::ResolvedConfig& config, const nn::ParameterTable& table);
+/// Returns the number of heads whose largest attention scores a step records, to clip them; else 0.
+int64_t noted_head_scores(const config::ResolvedConfig& config, const nn::ParameterTable& table);
 /// Returns the operands' maxima in earlier steps; disabled if scales do not follow from them.
 optim::Fp8History fp8_history(const config::ResolvedConfig& config, const nn::ParameterTable& table);
 

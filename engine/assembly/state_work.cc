@@ -42,7 +42,7 @@ class StateWork {
                               if_kept(group.has_master && !records), fake()};
       run.copy_type = group.type;
       for (size_t s = 0; s < plan::kStateCount; ++s) run.states[s] = if_kept(group.states[s].kept);
-      optimizer_.step(g, run, nullptr, counter_.table(), counter_.stream());
+      optimizer_.step(g, run, nullptr, nullptr, counter_.table(), counter_.stream());
       if (records && group.state.size() > 0)
         counter_.table().block_encode({fake(), group.type, fake(), DType::kF32, group.state.size()},
                                       counter_.stream());

@@ -1,5 +1,5 @@
-// Optimizer rules: what an optimizer of whole matrices, one with state in 8 bits, and the average of
-// weights do not support.
+// Optimizer rules: what an optimizer of whole matrices, one with state in 8 bits, the average of weights, and
+// a limit of attention scores do not support.
 #include <fmt/format.h>
 
 #include "engine/config/rules.h"
@@ -52,6 +52,37 @@ constexpr Check kOptimizerChecks[] = {
      [](const Effective& c) { return c.is("/precision", "bf16_pure"); },
      "an average with decay {/optimizer/average} needs fp32 weights, and precision \"bf16_pure\" keeps none",
      "leave it out, or use precision \"bf16\""},
+    {"/optimizer/qk_clip",
+     {"/optimizer/qk_clip", "/model/qk_norm"},
+     [](const Effective& c) { return c.flag("/model/qk_norm"); },
+     "queries and keys are normalised (model.qk_norm), so smaller rows of their weights, which a limit of "
+     "{/optimizer/qk_clip} makes, would not lower any attention score",
+     "remove it"},
+    {"/optimizer/qk_clip",
+     {"/optimizer/qk_clip", "/model/attention_softcap"},
+     [](const Effective& c) { return c.number("/model/attention_softcap") > 0; },
+     "model.attention_softcap {/model/attention_softcap} already limits attention scores; a second limit of "
+     "{/optimizer/qk_clip} is not supported",
+     "remove it"},
+    {"/optimizer/qk_clip",
+     {"/optimizer/qk_clip", "/adapter/rank"},
+     [](const Effective& c) { return c.integer("/adapter/rank") > 0; },
+     "a limit of attention scores of {/optimizer/qk_clip} scales the weights of queries and keys, which are "
+     "frozen under an adapter",
+     "remove it"},
+    {"/optimizer/qk_clip",
+     {"/optimizer/qk_clip", "/precision"},
+     [](const Effective& c) { return c.is("/precision", "bf16_pure"); },
+     "a limit of attention scores of {/optimizer/qk_clip} needs fp32 weights, and precision \"bf16_pure\" "
+     "keeps none",
+     "remove it, or use precision \"bf16\""},
+    {"/device",
+     {"/device", "/optimizer/qk_clip"},
+     [](const Effective& c) { return c.is("/device", "cuda"); },
+     "a limit of attention scores (/optimizer/qk_clip {/optimizer/qk_clip}) is not supported on device "
+     "\"cuda\" "
+     "yet",
+     "use device \"cpu\", or remove /optimizer/qk_clip"},
     {"/init/average",
      {"/init/average"},
      [](const Effective& c) { return c.flag("/init/average") && !c.is_given("/init/from"); },

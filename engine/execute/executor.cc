@@ -273,7 +273,10 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   ctx.step_rows = run.step_rows;
   ctx.remakes = s_.model.remakes;
   if (!cached) ctx.compress = s_.model.compress;
-  if (n.op == plan::Op::kForward && run.training) ctx.tallies = tallies_of(host_->sums());
+  if (n.op == plan::Op::kForward && run.training) {
+    ctx.tallies = tallies_of(host_->sums());
+    ctx.head_scores = host_->head_scores().noted();
+  }
   if (run.training) ctx.loss_scale = &host_->scalars()->loss_scale;
   ctx.seed = s_.model.seed;
   const plan::SlotId slot = n[Operand::kBatch];
@@ -334,7 +337,7 @@ void Executor::optimizer_step(const plan::Plan& plan, const plan::Instruction& n
     run.copy_type = group.type;
     for (size_t s = 0; s < plan::kStateCount; ++s)
       run.states[s] = here(plan::kStates[s].operand, group.states[s].at);
-    s_.optimizer->step(g, run, scalars, kernels, stream);
+    s_.optimizer->step(g, run, scalars, host_->head_scores().noted(), kernels, stream);
     if (records && group.state.size() > 0)
       kernels.block_encode({weights, group.type, master, DType::kF32, group.state.size()}, stream);
   }

@@ -54,6 +54,7 @@ class Executor {
     uint64_t seed = 0;
     nn::Fp8Operands fp8 = {};                        ///< how products round operands, without the arrays
     int64_t fp8_operands = 0;                        ///< operands whose maxima steps note
+    int64_t head_scores = 0;                         ///< heads whose largest scores steps note
     nn::CompressSet compress = {};                   ///< what blocks keep as records of fp8
     nn::RecomputeSet remakes = {};                   ///< what blocks do not keep
     int64_t rope_positions = 0;                      ///< of each rope table
@@ -149,6 +150,9 @@ class Executor {
   void set_fp8_maxima(const float* maxima) { s_.model.fp8.maxima = maxima; }
   /// Returns those of the last step, over all ranks.
   const std::vector<float>& fp8_maxima() { return host_->fp8_maxima().values(); }
+  /// The largest attention scores of the last step, over all ranks, by which its update phase clips.
+  const std::vector<float>& head_scores() { return host_->head_scores().values(); }
+  void set_head_scores(const std::vector<float>& scores) { host_->head_scores().set(scores); }
   const StepGraphs& graphs() const { return graphs_; }
 
  private:

@@ -52,7 +52,8 @@ HostExchange::HostExchange(const Setup& setup)
     : s_(setup),
       host_scalars_(s_.mirror.scalars(s_.scalars)),
       host_sums_(s_.mirror.sums(s_.sums)),
-      fp8_maxima_(s_.fp8_operands, s_.dp) {
+      fp8_maxima_(s_.fp8_operands, s_.dp),
+      head_scores_(s_.head_scores, s_.dp) {
   objective_ = StepObjective::make(s_.objective);
   const ObjectiveWords words = StepObjective::words(s_.objective.objective, s_.objective.rows);
   if (s_.dp) agreement_.resize(static_cast<size_t>(agreement_words(s_.dp->size(), words.count)));
@@ -107,6 +108,7 @@ void HostExchange::count_tokens(Run* run) {
   *host_sums_ = {};
   host_squares_ = {};
   fp8_maxima_.clear();
+  head_scores_.clear();
   std::fill_n(tallies_of(host_sums_), s_.tally_words, 0);
   s_.link->send(s_.sums, host_sums_, sums_bytes(s_.tally_words));
   if (s_.dp) {
@@ -241,6 +243,7 @@ void HostExchange::agree_on_norm(Run* run) {
     s_.dp->wait(s_.dp->all_reduce_i64(sums.squares.words, kSumsWords + s_.tally_words));
   }
   fp8_maxima_.agree();
+  head_scores_.agree();
   if (tally_bytes > 0) s_.link->send(tallies_of(s_.sums), tallies_of(&sums), tally_bytes);
   run->grad_norm = optim::grad_norm(sums.squares) / run->loss_scale;
   run->losses = sums.losses;

@@ -10,8 +10,8 @@
 
 #include "engine/comm/process_group.h"
 #include "engine/device/host_link.h"
-#include "engine/execute/fp8_maxima.h"
 #include "engine/execute/run.h"
+#include "engine/execute/step_maxima.h"
 #include "engine/execute/step_mirror.h"
 #include "engine/execute/step_objective.h"
 #include "engine/nn/lookup_gradient.h"
@@ -40,6 +40,7 @@ class HostExchange {
     int32_t padding_token = -1;
     int64_t tally_words = 0;         ///< numbers that routers count
     int64_t fp8_operands = 0;        ///< operands whose maxima steps note
+    int64_t head_scores = 0;         ///< heads whose largest scores steps note
     ObjectiveSetup objective = {};   ///< of training
     bool scores = false;             ///< the model ends in a score
     StepScalars* scalars = nullptr;  ///< the device's
@@ -73,7 +74,8 @@ class HostExchange {
   void set_tallies(const int64_t* tallies);
 
   /// The largest magnitudes of the operands of this step; of all ranks after agree_on_norm.
-  Fp8Maxima& fp8_maxima() { return fp8_maxima_; }
+  StepMaxima& fp8_maxima() { return fp8_maxima_; }
+  StepMaxima& head_scores() { return head_scores_; }
 
   /// Returns the rewards of the last step; zeros if the objective has none.
   optim::PairRewards rewards() const { return objective_->rewards(); }
@@ -117,7 +119,7 @@ class HostExchange {
   std::vector<int64_t> documents_;  // indexed by micro-batch
   std::vector<int64_t> columns_;    // indexed by micro-batch; 0: not loaded yet
   std::vector<int64_t> agreement_;  // what COUNT_TOKENS sums over ranks
-  Fp8Maxima fp8_maxima_;
+  StepMaxima fp8_maxima_, head_scores_;
   StepObjective evaluation_;                  // the cross entropy, by which every other run is evaluated
   std::unique_ptr<StepObjective> objective_;  // of training
   int64_t counted_ = 0;                       // what the objective has counted in this step

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "engine/optim/objective.h"
+#include "engine/optim/score_clip.h"
 
 namespace hawser::train {
 
@@ -26,6 +27,7 @@ struct StepResult {
   int64_t rows = 0;                 ///< of the step, on all ranks
   double loss_scale = 1;            ///< with which the step ran
   optim::PairRewards rewards = {};  ///< set if the objective is over pairs
+  optim::ScoreSummary scores = {};  ///< set if the config limits attention scores
 };
 
 /// The caller's batch, borrowed for the call. targets, document_begin and weights may be null.

@@ -29,6 +29,7 @@ kernels::AttentionShape AttentionCore::shape(const Context& ctx, const Attention
   s.kv_begin = ctx.kv_begin_BT;
   s.documents = ctx.documents;
   s.first_head = ctx.exchange->rank() * model_.heads;
+  if (ctx.head_scores != nullptr) s.largest = ctx.head_scores + layer_ * ctx.exchange->ranks() * model_.heads;
   s.dropout = ctx.dropout(model_.dropout_attention, layer_, kSiteAttention);
   return s;
 }

@@ -62,13 +62,16 @@ class ParameterTable::Declarations {
     Read read = Read::kProduct;
     bool balances = false, adapter = false;
     std::vector<int64_t> head = {};  ///< rows of the matrices of one head
+    std::vector<ScaledRows> scaled = {};
   };
 
   void attention() {
     const int64_t q_width = m_.heads * m_.head_dim, kv_width = m_.kv_heads * m_.head_dim;
     const TensorSplit heads{0, m_.heads}, kv_heads{0, m_.kv_heads, true};
+    const std::vector<ScaledRows> of_queries = {{m_.head_dim, 1.0f}};
     norm("attention_norm", GradientCoverage::kOwnRows);
-    add("attention.q.weight", {q_width, m_.width}, normal_, {.cut = heads, .head = {m_.head_dim}});
+    add("attention.q.weight", {q_width, m_.width}, normal_,
+        {.cut = heads, .head = {m_.head_dim}, .scaled = of_queries});
     for (const char* const name : {"attention.k.weight", "attention.v.weight"})
       add(name, {kv_width, m_.width}, normal_, {.cut = kv_heads, .packed = true, .head = {m_.head_dim}});
     bool packed = false;
@@ -76,7 +79,8 @@ class ParameterTable::Declarations {
                                                   {"k", kv_width, kv_heads, m_.bias.k},
                                                   {"v", kv_width, kv_heads, m_.bias.v}}) {
       if (!has) continue;
-      add(fmt::format("attention.{}.bias", letter), {width}, zero_, {.cut = cut, .packed = packed});
+      add(fmt::format("attention.{}.bias", letter), {width}, zero_,
+          {.cut = cut, .packed = packed, .scaled = *letter == 'q' ? of_queries : std::vector<ScaledRows>()});
       packed = true;
     }
     if (m_.qk_norm) {
@@ -93,7 +97,8 @@ class ParameterTable::Declarations {
     const LatentConfig& l = m_.latent;
     const int64_t q_width = m_.heads * m_.head_dim, nope = m_.head_dim - l.rope_dim;
     const TensorSplit heads{0, m_.heads};
-    const Traits queries = {.cut = heads, .head = {m_.head_dim}};
+    const std::vector<ScaledRows> of_queries = {{nope, 0.5f}, {l.rope_dim, 1.0f}};
+    const Traits queries = {.cut = heads, .head = {m_.head_dim}, .scaled = of_queries};
     const bool packed = l.q_rank > 0;
     norm("attention_norm", GradientCoverage::kOwnRows);
     if (l.q_rank > 0)
@@ -103,13 +108,14 @@ class ParameterTable::Declarations {
     if (l.q_rank == 0) add("attention.q.weight", {q_width, m_.width}, normal_, queries);
     if (l.q_rank > 0) add("attention.q_b.weight", {q_width, l.q_rank}, normal_, queries);
     add("attention.kv_b.weight", {m_.heads * (nope + l.value_dim), l.kv_rank}, normal_,
-        {.cut = heads, .head = {nope, l.value_dim}});
+        {.cut = heads, .head = {nope, l.value_dim}, .scaled = {{nope, 0.5f}, {l.value_dim, 0.0f}}});
     if (m_.bias.q && l.q_rank > 0)
       add("attention.q_a.bias", {l.q_rank}, zero_, {.covers = GradientCoverage::kOwnHeads});
     if (m_.bias.k)
       add("attention.kv_a.bias", {l.kv_rank + l.rope_dim}, zero_,
           {.covers = GradientCoverage::kOwnHeads, .packed = packed && m_.bias.q});
-    if (m_.bias.q && l.q_rank == 0) add("attention.q.bias", {q_width}, zero_, {.cut = heads});
+    if (m_.bias.q && l.q_rank == 0)
+      add("attention.q.bias", {q_width}, zero_, {.cut = heads, .scaled = of_queries});
     if (l.q_rank > 0)
       add("attention.q_a_norm.weight", {l.q_rank}, one_, {.covers = GradientCoverage::kOwnHeads});
     add("attention.kv_a_norm.weight", {l.kv_rank}, one_, {.covers = GradientCoverage::kOwnHeads});
@@ -217,6 +223,7 @@ class ParameterTable::Declarations {
     p.read = p.decay || traits.read == Read::kExact ? traits.read : Read::kLookup;
     p.balances = traits.balances;
     if (by_head_) p.matrix_rows = traits.head;
+    p.scaled_rows = traits.scaled;
     p.adapter = traits.adapter;
     p.trainable = !p.balances;
     p.shape = std::move(shape);
@@ -320,6 +327,7 @@ ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual, const 
     }
     lay_out(block);
   };
+  scored_heads_ = (m.heads + tp - 1) / tp * tp, layers_ = m.layers;
   Declarations declare(m, scale_residual, parts.by_head, tp, ep);
   place(declare.embedding());
   for (int64_t layer = 0; layer < m.layers; ++layer) place(declare.layer(layer));

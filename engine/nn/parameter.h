@@ -90,6 +90,13 @@ enum class GradientCoverage : uint8_t {
   kOwnRows
 };
 
+/// Consecutive rows of one head, and the power of the factor by which they are scaled if the head's scores
+/// are too large (optim/score_clip.h).
+struct ScaledRows {
+  int64_t rows = 0;
+  float power = 0;
+};
+
 struct Parameter {
   std::string name;
   std::vector<int64_t> shape;        ///< shape of the full tensor; checkpoints and random values use it
@@ -108,6 +115,8 @@ struct Parameter {
   /// {a, b} means a rows, b rows, a rows, and so on. Empty: the weight, or each of its experts, is one
   /// matrix.
   std::vector<int64_t> matrix_rows;
+  /// The rows of a head of queries or keys, which repeat head by head. Empty: the parameter has no such rows.
+  std::vector<ScaledRows> scaled_rows;
   bool decay = true;  ///< weight decay applies (two or more dimensions)
   Read read = Read::kProduct;
   bool trainable = true;
@@ -212,6 +221,9 @@ class ParameterTable {
   int64_t trainable_count() const;
   const AdapterConfig& adapter() const { return adapter_; }
   int64_t tile_rows() const { return tile_rows_; }
+  /// Returns the heads of a layer, with the padding of all tensor-parallel ranks, and those of all layers.
+  int64_t scored_heads() const { return scored_heads_; }
+  int64_t head_scores() const { return scored_heads_ * layers_; }
 
  private:
   struct Declaration {
@@ -219,7 +231,7 @@ class ParameterTable {
     bool packed;  ///< contiguous with the declaration before it
   };
   class Declarations;
-  int64_t tp_ = 1, ep_ = 1, tile_rows_ = 1;
+  int64_t tp_ = 1, ep_ = 1, tile_rows_ = 1, scored_heads_ = 0, layers_ = 0;
   TrainedParts parts_;
   AdapterConfig adapter_;
   void lay_out(const std::vector<Declaration>& block);

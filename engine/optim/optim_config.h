@@ -44,6 +44,7 @@ struct OptimizerConfig {
   std::vector<std::string> frozen;   ///< patterns (* and ?) for names of parameters that are not trained
   std::vector<OptimizerRule> rules;  ///< the first rule that names a parameter applies
   std::optional<double> average;     ///< decay of the moving average of the weights; none: no average
+  std::optional<double> qk_clip;     ///< limit of attention scores (score_clip.h); none: no limit
 };
 void each_key(OptimizerConfig& o, auto&& visit) {
   visit("kind", o.kind);
@@ -61,6 +62,7 @@ void each_key(OptimizerConfig& o, auto&& visit) {
   visit("frozen", o.frozen);
   visit("rules", o.rules);
   visit("average", o.average);
+  visit("qk_clip", o.qk_clip);
 }
 
 enum class ScheduleKind { kConstant, kLinear, kCosine, kWsd, kInverseSqrt };

@@ -81,6 +81,7 @@ Optimizer::Optimizer(const nn::ParameterTable& table, const OptimizerConfig& con
     }
   }
   for (const std::vector<Range>& ranges : ranges_) settings_.push_back(settings_without_gaps(ranges));
+  if (config.qk_clip) clip_ = ScoreClip(table, *config.qk_clip, share ? share : whole);
 }
 
 /// Returns the settings of all elements of a group. Padding has those of the parameter before it.
@@ -117,8 +118,9 @@ kernels::OptimizerScalars step_scalars(const OptimizerConfig& config, double lea
 }
 
 void Optimizer::step(int32_t group, const OptimizerRun& run, const kernels::OptimizerScalars* scalars,
-                     const kernels::KernelTable& kernels, Stream& stream) const {
+                     const float* head_scores, const kernels::KernelTable& kernels, Stream& stream) const {
   update_ranges(group, run, scalars, kernels, stream);
+  clip_.apply(group, run, head_scores, kernels, stream);
   if (config_.average) average(run, kernels, stream);
 }
 

@@ -8,6 +8,7 @@
 
 #include "engine/mesh/box.h"
 #include "engine/nn/parameter.h"
+#include "engine/optim/score_clip.h"
 #include "engine/optim/update.h"
 #include "kernels/include/table.h"
 
@@ -38,10 +39,11 @@ class Optimizer {
   Optimizer(const nn::ParameterTable& table, const OptimizerConfig& config, DType state = DType::kF32,
             uint64_t seed = 0, const std::function<mesh::Box(const nn::Parameter&)>& share = {});
 
-  /// Updates the weights, except those of matrices that update_matrix has updated, then their average. The
-  /// kernels read *scalars when they run.
+  /// Updates the weights, except those of matrices that update_matrix has updated, then clips heads, then
+  /// updates the average. The kernels read *scalars when they run. head_scores: the step's largest attention
+  /// scores, if the config clips them (score_clip.h).
   void step(int32_t group, const OptimizerRun& run, const kernels::OptimizerScalars* scalars,
-            const kernels::KernelTable& kernels, Stream& stream) const;
+            const float* head_scores, const kernels::KernelTable& kernels, Stream& stream) const;
 
   /// Muon, for elements of parameters whose group takes matrices (takes_matrices). First the momentum of n
   /// elements: u is what is to be made orthogonal.
@@ -87,6 +89,7 @@ class Optimizer {
   OptimizerConfig config_;
   DType state_;
   StatesByKind states_;
+  ScoreClip clip_;
 };
 
 }  // namespace hawser::optim

@@ -113,9 +113,8 @@ class SerialReplay::Player {
     run.tokens = tokens - count_targets(batch, row, run.batch * micro_batches);
     train_ = &plans_.front().train_of(micro_batches);
     rank_.executor().run(*train_, 0, train_->commit, &run);
-    const std::vector<float>& maxima = rank_.executor().fp8_maxima();
-    noted_.resize(maxima.size());
-    for (size_t i = 0; i < maxima.size(); ++i) noted_[i] = std::max(noted_[i], maxima[i]);
+    raise(&noted_, rank_.executor().fp8_maxima());
+    raise(&scores_, rank_.executor().head_scores());
     losses->merge(run.losses);
     for (size_t i = 0; i < tallies_.size(); ++i) tallies_[i] += rank_.executor().tallies()[i];
     GroupGradients gradients;
@@ -135,6 +134,7 @@ class SerialReplay::Player {
     const double rate = optim::learning_rate(config_.schedule, config_.optimizer.learning_rate, number);
     rank_.executor().set_scalars(optim::step_scalars(config_.optimizer, rate, factor, number));
     rank_.executor().set_tallies(tallies_.data());
+    rank_.executor().set_head_scores(scores_);
     fp8_history_.fold(noted_);
     forget_counts();
     Run run;
@@ -146,6 +146,7 @@ class SerialReplay::Player {
   void forget_counts() {
     std::fill(tallies_.begin(), tallies_.end(), 0);
     std::fill(noted_.begin(), noted_.end(), 0.0f);
+    std::fill(scores_.begin(), scores_.end(), 0.0f);
   }
 
   /// Sets the weights to those of the twin of `other`.
@@ -185,6 +186,11 @@ class SerialReplay::Player {
   const device::HostLink& link() const { return rank_.link(); }
 
  private:
+  static void raise(std::vector<float>* to, const std::vector<float>& maxima) {
+    to->resize(maxima.size());
+    for (size_t i = 0; i < maxima.size(); ++i) (*to)[i] = std::max((*to)[i], maxima[i]);
+  }
+
   /// Takes over the fp8 history of `other`: operands of a permuted model have the same largest magnitudes.
   void follow_history(const Player& other) {
     fp8_history_ = other.fp8_history_;
@@ -210,7 +216,8 @@ class SerialReplay::Player {
   Rank::Shared shared_;
   Rank rank_;
   std::vector<int64_t> tallies_;
-  std::vector<float> noted_;  // largest magnitudes of fp8 operands in the turns of this step
+  // Maxima in the turns of this step: of fp8 operands, and of attention scores.
+  std::vector<float> noted_, scores_;
   optim::Fp8History fp8_history_ = fp8_history(config_, model_.table());
   const double loss_scale_ =
       optim::LossScale(config_.loss_scale, config_.precision == config::Precision::kFp16).scale();

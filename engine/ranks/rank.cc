@@ -73,7 +73,10 @@ Executor::Model Rank::model_setup() const {
   setup.residual_type = shared_.config.cuda.residual;
   setup.seed = philox_derive(shared_.config.seed, 2, 0);
   setup.fp8 = fp8_operands(shared_.config);
-  if (!shared_.inference) setup.fp8_operands = noted_fp8_operands(shared_.config, shared_.model.table());
+  if (!shared_.inference) {
+    setup.fp8_operands = noted_fp8_operands(shared_.config, shared_.model.table());
+    setup.head_scores = noted_head_scores(shared_.config, shared_.model.table());
+  }
   setup.remakes = form.backward.remakes, setup.compress = form.backward.compress;
   setup.rope_positions = shared_.config.batch.sequence;
   if (!shared_.inference && shared_.model.trains_tied_head())

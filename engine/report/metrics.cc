@@ -73,6 +73,9 @@ std::string Metrics::json() const {
   if (!experts.is_null()) json["experts"] = experts;
   if (config.precision == config::Precision::kFp16) json["loss_scale"] = r.loss_scale;
   if (config.objective.has_rewards()) json["preferences"] = rewards_json(r.rewards);
+  if (config.optimizer.qk_clip)
+    json["attention_scores"] = {{"largest", finite_or_null(r.scores.largest)},
+                                {"heads_above_limit", r.scores.heads_above}};
   if (const auto rewards = validations_.rewards()) json["validation_preferences"] = rewards_json(*rewards);
   return json.dump();
 }

@@ -14,15 +14,18 @@ namespace {
 /// Returns the formula of a host all-reduce of all ranks, or of a strategy's transfer.
 std::string formula_of(plan::Op op, const plan::Plan& train, const parallel::FormulaTerms& terms,
                        const config::ResolvedConfig& config, const nn::ParameterTable& table) {
-  const int64_t operands = noted_fp8_operands(config, table);
-  const AgreementBytes agreed(config, strategies_of(config).form().columns.ranks, operands);
+  const int64_t operands = noted_fp8_operands(config, table), heads = noted_head_scores(config, table);
+  const AgreementBytes agreed(config, strategies_of(config).form().columns.ranks, operands + heads);
+  const auto gathered = [](int64_t count, const char* of) {
+    return count > 0 ? fmt::format(", + (D-1)·{}·4 for the maxima of {}", count, of) : "";
+  };
   const auto agreement = [&](int64_t words) {
     return fmt::format("2(D-1)·⌈{}/D⌉·8, D = {} ranks agree", words, config.mesh.world());
   };
   if (op == plan::Op::kCountTokens) return agreement(agreed.count_words());
   if (op == plan::Op::kGradNorm)
-    return agreement(agreed.norm_words()) +
-           (operands > 0 ? fmt::format(", + (D-1)·{}·4 for the maxima of fp8 operands", operands) : "");
+    return agreement(agreed.norm_words()) + gathered(operands, "fp8 operands") +
+           gathered(heads, "attention scores");
   return parallel::traffic_formula(op, train, terms);
 }
 

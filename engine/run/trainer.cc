@@ -43,6 +43,12 @@ void require_whole_examples(const config::ResolvedConfig& c) {
           fmt::format("use an even number such as {}", c.batch.micro_batch + 1)}});
 }
 
+/// Returns the attention scores of the last step; zeros if the config does not limit them.
+optim::ScoreSummary scores_of(const Ranks& ranks) {
+  return optim::summary_of(ranks.first().executor().head_scores(),
+                           ranks.config().optimizer.qk_clip.value_or(0));
+}
+
 }  // namespace
 
 std::unique_ptr<Trainer> Trainer::create(const config::ConfigTree& config, bool inference,
@@ -196,9 +202,9 @@ StepResult Trainer::compute_gradients(bool update_follows) {
   progress_.result = {Outcome::kPending,       progress_.state.step + 1, loss,
                       run.grad_norm,           learning_rate(),          run.tokens,
                       progress_.state.samples, progress_.state.skipped,  steady_seconds() - start};
-  progress_.result.rows = rows;
-  progress_.result.loss_scale = progress_.loss_scale.scale();
+  progress_.result.rows = rows, progress_.result.loss_scale = progress_.loss_scale.scale();
   progress_.result.rewards = ranks_.first().executor().rewards();
+  progress_.result.scores = scores_of(ranks_);
   return progress_.result;
 }
 

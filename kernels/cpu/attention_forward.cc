@@ -75,6 +75,7 @@ struct Tile {
   Softmax running;
   QuerySums o;
   float* columns;
+  float greatest[kTile];  // of each query row's scores; only with AttentionShape::largest
 };
 
 template <class Words, class E>
@@ -89,6 +90,7 @@ void begin_tile(const AttentionForward& args, int64_t b, Tile& tile, const E* ze
   for (int i = 0; i < q.vecs * kLanes; ++i) {
     tile.running.reference[i] = kLowestMax;
     tile.running.sum[i] = 0;
+    tile.greatest[i] = kMasked;
   }
 }
 
@@ -124,6 +126,10 @@ HWS_NOINLINE void meet_keys(const AttentionShape& s, Tile& tile, int panel, cons
       float* column = m.scores + (rows.first - from) * kPanel + (c - c0) * kLanes;
       if (s.softcap > 0 || k.masked[c]) finish_scores(column, s, tile.q, k, c, rows);
       const int n = rows.last - rows.first;
+      if (s.largest != nullptr) {
+        float* const greatest = tile.greatest + c * kLanes;
+        vstore(greatest, vmax(vload(greatest), greatest_score(column, n, vset(s.scale))));
+      }
       const float* keep = s.dropout.p > 0 ? m.keep + rows.first * kTile + c * kLanes : nullptr;
       float* p = m.p + rows.first / Words::kPerWord * kPanel + (c - c0) * kLanes;
       float *reference = tile.running.reference + c * kLanes, *sum = tile.running.sum + c * kLanes;
@@ -181,10 +187,21 @@ HWS_SMALL void merge_tile(const AttentionForward& args, int64_t b, const Tile& t
   }
 }
 
+/// Raises *to to x, unless it is as large already. Several workers may raise the same number.
+inline void raise(float* to, float x) {
+  float now;
+  __atomic_load(to, &now, __ATOMIC_RELAXED);
+  while (x > now && !__atomic_compare_exchange(to, &now, &x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+}
+
 template <class E>
 void end_tile(const AttentionForward& args, int64_t b, const Tile& tile) {
   const AttentionShape& s = args.s;
   const float kept = s.dropout.p > 0 ? 1.0f / (1.0f - s.dropout.p) : 1.0f;
+  for (int r = 0; s.largest != nullptr && r < tile.q.n; ++r) {
+    if (!tile.q.sees_nothing(r)) raise(s.largest + s.first_head + tile.q.head[r], tile.greatest[r]);
+  }
   float factor[kTile], lse[kTile];
   end_softmax(tile.running, tile.q.vecs * kLanes, kept, factor, lse);
   if (args.merge) {

@@ -85,6 +85,21 @@ void attention_forward_row(const AttentionShape& s, int64_t b, int64_t h, int64_
   }
 }
 
+/// The reference of AttentionShape::largest: raises largest[h] of each head of the call.
+inline void largest_scores_reference(const AttentionShape& s, double* largest, const double* q,
+                                     const double* k) {
+  for (int64_t b = 0; b < s.batch; ++b)
+    for (int64_t h = 0; h < s.heads; ++h)
+      for (int64_t t = 0; t < s.seq_q; ++t) {
+        const double* const row = q + (b * s.q_rows() + t) * s.q_stride + h * s.head_dim;
+        const double* const keys =
+            k + b * s.kv_batch_rows * s.kv_stride + h / (s.heads / s.kv_heads) * s.head_dim;
+        const VisibleKeys seen = visible_keys(s, b, t);
+        for (int64_t key = seen.begin; key < seen.end; ++key)
+          largest[h] = std::max(largest[h], attention_score(s, row, keys + key * s.kv_stride));
+      }
+}
+
 /// The reference of AttentionForward. `merge` has its meaning there.
 template <class T>
 void attention_forward_reference(const AttentionShape& s, T* o, T* lse, const T* q, const T* k, const T* v,

@@ -36,8 +36,12 @@ struct AttentionShape {
   /// A hint about kv_begin: each row of the batch is divided into documents, kv_begin is the start of the
   /// query's document, and the batch has at most this many documents. 0: unknown.
   int64_t documents = 0;
-  int64_t first_head = 0;  ///< number of head 0 in the whole layer, for dropout
+  int64_t first_head = 0;  ///< number of head 0 in the whole layer, for dropout and `largest`
   Dropout dropout;
+  /// CPU, forward, without softcap: if not null, largest[first_head + h] is raised to the largest score that
+  /// a query of head h has with a key that it sees. A maximum has no order, so its bits do not depend on how
+  /// calls, tiles and workers divide the rows.
+  float* largest = nullptr;
 
   constexpr int64_t q_rows() const { return q_batch_rows > 0 ? q_batch_rows : seq_q; }
   constexpr int64_t v_dim() const { return value_dim > 0 ? value_dim : head_dim; }

@@ -45,6 +45,18 @@ std::vector<Case> optimizer_rules_cases() {
       bad(R"({"optimizer": {"average": 1}})", {"/optimizer/average", "below 1"}),
       bad(R"({"optimizer": {"average": 0.9}, "precision": "bf16_pure"})",
           {"/optimizer/average", "decay 0.9 needs fp32 weights", "use precision \"bf16\""}),
+      bad(R"({"optimizer": {"qk_clip": 0}})", {"/optimizer/qk_clip", "above 0"}),
+      bad(R"({"optimizer": {"qk_clip": 100}, "model": {"qk_norm": true}})",
+          {"/optimizer/qk_clip", "model.qk_norm", "limit of 100", "remove it"}),
+      bad(R"({"optimizer": {"qk_clip": 100}, "model": {"attention_softcap": 50}})",
+          {"/optimizer/qk_clip", "attention_softcap 50", "remove it"}),
+      bad(R"({"optimizer": {"qk_clip": 100}, "adapter": {"rank": 4}})",
+          {"/optimizer/qk_clip", "frozen under an adapter", "remove it"}),
+      bad(R"({"optimizer": {"qk_clip": 100}, "precision": "bf16_pure"})",
+          {"/optimizer/qk_clip", "needs fp32 weights", "use precision \"bf16\""}),
+      bad(R"({"optimizer": {"qk_clip": 100}, "device": "cuda"})",
+          {"/device", "/optimizer/qk_clip 100", "not supported on device \"cuda\"",
+           "remove /optimizer/qk_clip"}),
       bad(R"({"init": {"average": true}})", {"/init/average", "no checkpoint", "/init/from"}),
   };
 }

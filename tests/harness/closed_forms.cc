@@ -154,8 +154,9 @@ std::vector<ClosedForm> all_forms(const train::EnginePlans& plans, const ShardLa
     const std::vector<ClosedForm> exchanged = exchange_forms(shape);
     forms.insert(forms.end(), exchanged.begin(), exchanged.end());
   }
-  const train::AgreementBytes agreed(config, train::strategies_of(config).form().columns.ranks,
-                                     train::noted_fp8_operands(config, model.table()));
+  const train::AgreementBytes agreed(
+      config, train::strategies_of(config).form().columns.ranks,
+      train::noted_fp8_operands(config, model.table()) + train::noted_head_scores(config, model.table()));
   const int64_t ranks = config.mesh.world();
   forms.push_back({Op::kCountTokens, parallel::agreement_bytes(agreed.count_words(), ranks)});
   forms.push_back(

@@ -41,6 +41,9 @@ std::string name_of(const Cell& c) {
                      c.problem.rules.empty() ? "" : " rules", c.problem.heads, c.layout.name());
 }
 
+/// A limit that some heads of initial weights exceed.
+constexpr double kLowScores = 0.01;
+
 /// Settings of precision fp8. Tensor-parallel ranks would have parts of blocks, so they need the first.
 constexpr const char* kFp8[] = {R"({"history": 2})", R"({"recipe": "blocks"})", R"({"recipe": "current"})"};
 
@@ -68,6 +71,8 @@ std::vector<Cell> all_cells(int64_t most_ranks) {
                 cell.problem.frozen = cells.size() % 3 == 0;
                 if (cells.size() % 7 == 0) cell.problem.rules = kMixedRules;
                 if (cell.problem.precision == "fp8") cell.problem.fp8 = kFp8[cells.size() % 3];
+                if (cells.size() % 3 == 1 && std::string(precision) != "bf16_pure")
+                  cell.problem.qk_clip = kLowScores;
                 cell.layout = layout;
                 cells.push_back(cell);
               }
@@ -115,6 +120,7 @@ void add_cells(const ModelAxes& axes, Layout layout, std::vector<Cell>* cells) {
       p.tied = cells->size() % 5 < 3, p.frozen = cells->size() % 3 == 0;
       p.documents = cells->size() % 4 < 2;
       if (p.precision != "bf16_pure" && cells->size() % 3 == 1) p.average = 0.75;
+      if (p.precision != "bf16_pure" && like_gpt2 && cells->size() % 4 == 2) p.qk_clip = kLowScores;
       cell.layout = layout;
       cells->push_back(cell);
     }

@@ -94,6 +94,7 @@ Json optimizer_section(const Problem& p) {
   for (const std::string& pattern : p.frozen_also) json["frozen"].push_back(pattern);
   if (!p.rules.empty()) json["rules"] = Json::parse(p.rules);
   if (p.average >= 0) json["average"] = p.average;
+  if (p.qk_clip > 0) json["qk_clip"] = p.qk_clip;
   return json;
 }
 
@@ -126,6 +127,7 @@ std::string layout_config(const Problem& p, const Layout& layout) {
                           {"attention_softcap", 3.0},
                           {"logit_softcap", 4.0},
                           {"embedding_scale", 4.9}});
+  if (p.plain_scores) json["model"].update({{"qk_norm", false}, {"attention_softcap", 0}});
   if (!p.experts.empty()) {
     json["model"]["moe"] = Json::parse(p.experts);
     json["model"]["bias"] = {{"up", false}, {"down", false}};

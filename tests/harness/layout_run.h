@@ -77,8 +77,10 @@ struct Problem {
   std::vector<std::string> frozen_also;  ///< patterns
   std::string rules;                     ///< /optimizer/rules, as JSON; empty: none
   double average = -1;                   ///< /optimizer/average; below 0: none
-  bool graphs = true;                    ///< /cuda/graphs
-  std::string residual = "f32";          ///< /cuda/residual
+  double qk_clip = 0;                    ///< /optimizer/qk_clip; 0: none
+  bool plain_scores = false;     ///< unless like_gpt2: neither norms of queries and keys nor soft caps
+  bool graphs = true;            ///< /cuda/graphs
+  std::string residual = "f32";  ///< /cuda/residual
   double dropout = 0.1;
   int64_t weights_every = 3;  ///< the last of this many batches has weights; 0: none
   bool documents = false;     ///< rows of several documents

@@ -289,6 +289,9 @@ Json config(uint64_t seed, uint64_t attempt) {
   }
   c["optimizer"] = optimizer(&d);
   if (d.once_in(8)) c["adapter"] = adapter(&d), c["optimizer"].erase("frozen");
+  const Json& m = c["model"];
+  const bool has_scores = !m.value("qk_norm", false) && !m.contains("attention_softcap");
+  if (has_scores && d.once_in(3)) c["optimizer"]["qk_clip"] = d.one_of({0.001, 0.01, 0.1});
   c["schedule"] = schedule(&d);
   c["batch"] = {{"micro_batch", d.from(1, 3)},
                 {"grad_accum_steps", d.one_of({1, 1, 2, 3, 4, 8})},

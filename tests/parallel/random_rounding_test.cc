@@ -77,7 +77,7 @@ std::vector<std::vector<uint16_t>> after_steps(const Case& c, optim::OptimizerCo
                         nullptr,
                         s.gradients[g].data(),
                         {s.moment1[g].data(), s.moment2[g].data()}},
-                       &scalars, kernels, stream);
+                       &scalars, nullptr, kernels, stream);
       }
     }
     int64_t held = 0, not_zero = 0;

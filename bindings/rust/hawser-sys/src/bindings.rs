@@ -1482,6 +1482,8 @@ extern "C" {
     #[doc = " over pairs: the means over the pairs of the last step of \"chosen_reward\", \"rejected_reward\" and \"margin\","]
     #[doc = " and \"accuracy\", the share of pairs whose chosen answer has the higher reward, where equal rewards count as"]
     #[doc = " half a pair; \"validation_preferences\": those of the last validation."]
+    #[doc = " \"attention_scores\", with optimizer.qk_clip: the largest score of the last step, and the number of heads of"]
+    #[doc = " all layers whose largest score exceeded the limit (\"heads_above_limit\")."]
     #[doc = " \"experts\", for a model with experts: for each layer the load of the busiest and the idlest over their"]
     #[doc = " mean, the number of idle ones, the mean number of rounds in which a micro-batch's rows were sent to them,"]
     #[doc = " the share of choices dropped, and both losses of its router. \"event_failures\" counts records of"]

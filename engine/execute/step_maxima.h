@@ -1,5 +1,6 @@
-// Fp8Maxima: the largest magnitudes of a step's fp8 operands (nn/fp8_operands.h), noted by one rank and then
-// folded over all ranks. A maximum has no order, so all ranks get the same bits in every layout.
+// StepMaxima: maxima of a step, noted by one rank and then folded over all ranks: the largest magnitudes of
+// fp8 operands (nn/fp8_operands.h), or the largest attention scores of heads (optim/score_clip.h). A maximum
+// has no order, so all ranks get the same bits in every layout.
 #pragma once
 
 #include <algorithm>
@@ -10,17 +11,19 @@
 
 namespace hawser::train {
 
-class Fp8Maxima {
+class StepMaxima {
  public:
-  /// Room for `operands`, and for those of each rank of `ranks`; null: one rank.
-  Fp8Maxima(int64_t operands, comm::ProcessGroup* ranks)
+  /// Room for `count` maxima, and for those of each rank of `ranks`; null: one rank.
+  StepMaxima(int64_t count, comm::ProcessGroup* ranks)
       : ranks_(ranks),
-        noted_(static_cast<size_t>(operands)),
+        noted_(static_cast<size_t>(count)),
         gathered_(ranks ? noted_.size() * static_cast<size_t>(ranks->size()) : 0) {}
 
   /// Begins a step.
   void clear() { std::fill(noted_.begin(), noted_.end(), 0.0f); }
-  /// Returns where a step notes its operands; null if there are none.
+  /// Replaces the maxima of this rank.
+  void set(const std::vector<float>& values) { noted_ = values; }
+  /// Returns where a step notes its maxima; null if there are none.
   float* noted() { return noted_.empty() ? nullptr : noted_.data(); }
   /// Ends a step's gradient phase: a gather, because groups have sums but no maxima.
   void agree() {
