@@ -1,55 +1,23 @@
 #include "engine/assembly/engine_plans.h"
 
 #include <algorithm>
-#include <functional>
+#include <memory>
 #include <string_view>
 
-#include "engine/assembly/agreement_bytes.h"
 #include "engine/assembly/countable.h"
 #include "engine/assembly/precision.h"
-#include "engine/assembly/state_work.h"
+#include "engine/assembly/stage_planner.h"
 #include "engine/assembly/step_sizes.h"
 #include "engine/base/error.h"
 #include "engine/base/on_all_cores.h"
 #include "engine/device/cpu/thread_pool.h"
 #include "engine/execute/executor.h"
-#include "engine/nn/rope_table.h"
-#include "engine/optim/grad_norm.h"
 #include "engine/plan/deadlock.h"
-#include "engine/plan/serial.h"
+#include "engine/plan/early_plan.h"
 #include "kernels/include/levels.h"
 
 namespace hawser::train {
 namespace {
-
-/// `most`: micro-batches of the largest step. All steps reduce gradients in the same way.
-plan::Accumulation accumulation_of(const parallel::DataParallelStrategy& strategy, int64_t most) {
-  if (strategy.tree && most > 1) return plan::Accumulation::kTree;
-  return strategy.reduces_each(most) ? plan::Accumulation::kFresh : plan::Accumulation::kInPlace;
-}
-
-void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::ResolvedConfig& config,
-                     const parallel::StepForm& form, const parallel::ShardLayout& layout, bool inference) {
-  for (int32_t b = 0; b < layout.blocks(); ++b) s->state.push_back(layout.block_state(b));
-  s->tied_head = model.config().tied_head;
-  s->first_trainable = static_cast<int32_t>(model.first_trainable_block());
-  s->scales = layout.scales_bytes();
-  s->rope_table = nn::rope_table_size(model.config(), config.batch.sequence) * 4;
-  const parallel::GroupLayout& table = layout.group(layout.table().group);
-  if (layout.exchanges_table()) s->published_table = layout.table_share() * dtype_bytes(table.type);
-  if (inference) return;
-  s->one_tied_gradient = model.trains_tied_head() && layout.rounds_gradients();
-  if (model.trains_tied_head() && layout.table_travels()) {
-    s->head_gradient = layout.table().elements * 4;
-    s->table_gradient = table.elements * 4;
-    s->sent_table = layout.table_share() * dtype_bytes(table.type);
-  }
-  if (model.trains_tied_head() && !layout.rounds_gradients() && table.here && !table.copy)
-    s->lookup_gradient = nn::LookupGradient::bytes(lookup_gradient_sizes(model, config, form));
-  s->scalars = static_cast<int64_t>(sizeof(StepScalars));
-  s->norm = sums_bytes(nn::all_tally_words(model.config()));
-  s->norm_workspace = optim::kAddSquaresWorkspaceBytes;
-}
 
 parallel::Settings settings_of(const config::ResolvedConfig& config) {
   return {config,
@@ -62,6 +30,11 @@ parallel::Settings settings_of(const config::ResolvedConfig& config) {
 }
 
 }  // namespace
+
+plan::Accumulation accumulation_of(const parallel::DataParallelStrategy& strategy, int64_t most) {
+  if (strategy.tree && most > 1) return plan::Accumulation::kTree;
+  return strategy.reduces_each(most) ? plan::Accumulation::kFresh : plan::Accumulation::kInPlace;
+}
 
 nn::Model model_of(const config::ResolvedConfig& config, int64_t tile_rows) {
   return parallel::local_model(settings_of(config), config.init.scale_residual,
@@ -135,12 +108,6 @@ parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& conf
 
 namespace {
 
-/// Adds the bytes of the sums over ranks, through the hosts, to what the plan sends.
-void count_agreements(plan::Plan* plan, const AgreementBytes& bytes) {
-  for (plan::Instruction& n : plan->instructions)
-    if (const int64_t sent = bytes.of(n)) n.sent_bytes = sent;
-}
-
 /// More actions than any stage has.
 constexpr size_t kMostKept = size_t{1} << 32;
 
@@ -160,99 +127,48 @@ std::string find_deadlock(const std::vector<EnginePlans>& all) {
   return "";
 }
 
-/// Pinned memory for the plan's transfers through the host.
-void stage_transfers(const plan::Plan& plan, const parallel::ShardLayout& layout,
-                     const parallel::DataParallelStrategy& strategy, PinnedBytes* pinned) {
-  pinned->transfers = std::max(pinned->transfers, parallel::transfer_staging_bytes(plan, layout, strategy));
-  const parallel::LaneBytes largest = parallel::largest_messages(plan, layout, strategy);
-  for (size_t lane = 0; lane < largest.size(); ++lane)
-    pinned->messages[lane] = std::max(pinned->messages[lane], largest[lane]);
+plan::Sizes without_costs_of_blocks(plan::Sizes sizes) {
+  for (auto* const costs : {&sizes.block_forward, &sizes.block_backward, &sizes.block_backward_input,
+                            &sizes.block_backward_weight, &sizes.block_recompute, &sizes.block_repeat})
+    costs->clear();
+  for (std::vector<plan::Cost>& costs : sizes.block_forward_deferring) costs.clear();
+  return sizes;
 }
 
-parallel::Purpose purpose_of(const EnginePlans& plans, const plan::Plan& plan) {
-  using enum parallel::Purpose;
-  return plan.micro_batches > 0 ? kTrain : &plan == &plans.publish ? kPublish : kAnswer;
-}
-
-plan::NoGraphs no_graphs(const config::ResolvedConfig& config, const Target& target,
-                         const parallel::StepForm& form) {
-  using enum plan::NoGraphs;
-  if (!target.captures || !config.cuda.graphs) return kOff;
-  return form.shares_rows && !target.peers ? kHostExchanges : kNone;
-}
-
-/// Returns a stage of the pipeline with the actions of a step of so many micro-batches.
-using StageOfSize = std::function<plan::Stage(int64_t micro_batches)>;
-
-EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
-                           bool inference, const parallel::Strategies& strategies,
-                           const parallel::DataParallelStrategy& data, const StageOfSize& stage_of,
-                           int64_t rank, plan::Sizes sizes) {
-  const int64_t most = config.batch.grad_accum_steps;
-  const plan::Stage stage = stage_of(most);
-  const parallel::StepForm& form = strategies.form();
-  EnginePlans plans;
-  plans.strategy = data;
-  plans.stage = stage;
-  plans.peers = target.peers;
-  const parallel::ShardLayout layout(model.table(),
-                                     layout_options(config, strategies, data, rank, inference));
-  add_state_sizes(&sizes, model, config, form, layout, inference);
-  if (!inference) add_state_work(&sizes, model, config, layout, *target.kernels, target.workers);
-  for (const int64_t micro_batches : inference ? std::vector<int64_t>() : config.batch.all_micro_batches()) {
-    plan::Plan* const plan = micro_batches == most ? &plans.train : &plans.smaller_train.emplace_back();
-    *plan = plan::train_plan(sizes, micro_batches == most ? stage : stage_of(micro_batches),
-                             static_cast<int32_t>(micro_batches), accumulation_of(data, most));
-    count_agreements(plan, AgreementBytes(config, form.columns.ranks,
-                                          noted_fp8_operands(config, model.table()) +
-                                              noted_head_scores(config, model.table())));
-  }
-  plans.eval = plan::eval_plan(sizes, stage);
-  if (form.eval_micro_batches > 1)
-    plans.eval_pipeline =
-        plan::eval_pipeline_plan(sizes, stage, static_cast<int32_t>(form.eval_micro_batches));
-  plans.logits = plan::logits_plan(sizes, stage);
-  plans.generate = plan::generate_plan(sizes, stage);
-  plans.publish = plan::publish_plan(sizes, stage);
-  for_each_plan(plans, [&](plan::Plan& plan) {
-    if (plan.slots.empty()) return;
-    strategies.pass(&plan, layout, data, purpose_of(plans, plan));
-    plan::finish(&plan);
-    if (const plan::NoGraphs why = no_graphs(config, target, form); why != plan::NoGraphs::kNone)
-      plan.no_graphs = why;
-    plans.arena_bytes = std::max(plans.arena_bytes, plan.peak_bytes);
-    for (size_t space = 0; space < plan.outside.size(); ++space)
-      plans.outside[space] = std::max(plans.outside[space], plan.outside[space]);
-    if (target.peers)
-      plans.device_transport_bytes =
-          std::max(plans.device_transport_bytes, parallel::transfer_device_bytes(plan, layout, data));
-    else if (!target.in_place)
-      stage_transfers(plan, layout, data, &plans.pinned);
+/// Plans the largest step of each stage, without memory and waits.
+std::vector<plan::Plan> begin_steps(const std::vector<std::unique_ptr<StagePlanner>>& stages,
+                                    size_t sent_lifetime) {
+  std::vector<plan::Plan> plans(stages.size());
+  on_all_cores(std::ssize(stages), [&](int64_t s) {
+    plans[static_cast<size_t>(s)] = stages[static_cast<size_t>(s)]->training(sent_lifetime);
   });
-  const bool tied = sizes.lookup_gradient > 0;
-  if (!target.in_place)
-    plans.pinned.step = StepMirror::bytes(
-        most_micro_batches(config, form, inference), config.batch.micro_batch, config.batch.sequence,
-        form.columns, tied ? nn::LookupGradient::host_bytes(lookup_gradient_sizes(model, config, form)) : 0,
-        nn::all_tally_words(model.config()));
   return plans;
 }
 
-/// Memory beside the arena: for the exchanges inside a block, one at a time, and for what strategies need.
-void add_memory(EnginePlans* plans, const parallel::Strategies& strategies, const Target& target,
-                const parallel::BlockExchanges& exchanges) {
-  const parallel::BesideArena beside =
-      strategies.beside_arena(planned_step(*plans, strategies.form(), target.in_place));
-  plans->pinned.offload = beside.offload, plans->pinned.counts = beside.counts;
-  plans->snapshot_bytes = beside.snapshots;
-  plans->device_message_bytes = beside.device_messages;
-  plans->device_transport_bytes += beside.device_messages;
-  if (target.peers) {
-    plans->device_exchange_bytes = exchanges.most_sum_bytes();
-    plans->device_transport_bytes += exchanges.most_sum_bytes();
-  } else if (!target.in_place) {
-    plans->pinned.exchange = exchanges.most_bytes();
+/// Returns how many instructions of a plan belong to the actions in which a pipeline with two chunks a stage
+/// fills, and to those in which the first sent activations lose their memory. Not exact: such deadlocks were
+/// found in the first 2 stages + 4 lifetimes actions of shapes of 8 to 64 stages.
+size_t end_of_filling(const plan::Plan& plan, size_t stages, size_t sent_lifetime) {
+  const auto loads = static_cast<size_t>(plan.micro_batches);
+  const size_t actions = 6 * loads;  // a forward, an input pass and a weight pass for each chunk
+  const size_t filling = std::min(actions, 2 * stages + 4 * sent_lifetime);
+  return loads + (plan.commit - loads) * filling / actions;
+}
+
+/// True if steps deadlock while the pipeline fills, where almost all deadlocks are. Places the slots that
+/// decide this. False if that is the complete step, because complete plans tell what each stage waits for.
+bool deadlocks_early(std::vector<plan::Plan>* begun, size_t sent_lifetime) {
+  std::vector<const plan::Plan*> plans;
+  std::vector<size_t> ends;
+  for (const plan::Plan& plan : *begun) {
+    plans.push_back(&plan);
+    ends.push_back(end_of_filling(plan, begun->size(), sent_lifetime));
   }
+  if (ends.front() == begun->front().commit) return false;
+  on_all_cores(std::ssize(*begun), [&](int64_t s) {
+    plan::begin(&(*begun)[static_cast<size_t>(s)], ends[static_cast<size_t>(s)]);
+  });
+  return plan::deadlocks_early(plans, ends);
 }
 
 /// Refuses quantized_gradients if no gradient would be sent in records.
@@ -301,19 +217,24 @@ std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::
       strategies.counted_exchanges(&notes, target.in_place || target.peers, target.imbalance);
   const plan::Sizes sizes = step_sizes(model, config, target, strategies, exchanges, &notes);
   const parallel::pipeline::Division division = strategies.divide(sizes);
-  parallel::DataParallelStrategy data = strategies.form().data;
-  data.stage_of = division.stage_of();
+  const plan::Sizes without_blocks = without_costs_of_blocks(sizes);
+  PipelineForm form{model,     config, target,         inference, strategies,
+                    exchanges, sizes,  without_blocks, division,  strategies.form().data};
+  form.data.stage_of = division.stage_of();
+  std::vector<std::unique_ptr<StagePlanner>> stages(static_cast<size_t>(division.stages()));
+  on_all_cores(division.stages(),
+               [&](int64_t s) { stages[static_cast<size_t>(s)] = std::make_unique<StagePlanner>(form, s); });
+  const bool may_deadlock = division.least_sent_lifetime() > plan::Stage().sent_lifetime_actions;
   std::string stopped;
   for (size_t lifetime = division.least_sent_lifetime(); lifetime <= kMostKept; lifetime *= 2) {
+    std::vector<plan::Plan> begun;
+    if (may_deadlock && !inference) begun = begin_steps(stages, lifetime);
+    if (!begun.empty() && deadlocks_early(&begun, lifetime)) continue;
     std::vector<EnginePlans> all(static_cast<size_t>(division.stages()));
     on_all_cores(division.stages(), [&](int64_t s) {
-      EnginePlans& plans = all[static_cast<size_t>(s)];
-      const auto stage_of = [&](int64_t micro_batches) {
-        return strategies.stage(division, sizes, s, lifetime, micro_batches);
-      };
-      plans = plans_of_stage(model, config, target, inference, strategies, data, stage_of,
-                             strategies.first_of_stage(s), sizes);
-      add_memory(&plans, strategies, target, exchanges);
+      const auto number = static_cast<size_t>(s);
+      const StagePlanner& stage = *stages[number];
+      all[number] = stage.all(begun.empty() ? stage.training(lifetime) : std::move(begun[number]), lifetime);
     });
     stopped = find_deadlock(all);
     if (stopped.empty()) return all;

@@ -1,7 +1,6 @@
 #include "engine/parallel/route.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <utility>
 
@@ -22,25 +21,40 @@ bool farther(const LevelBytes& a, const LevelBytes& b) {
   return std::lexicographical_compare(b.rbegin(), b.rend(), a.rbegin(), a.rend());
 }
 
+/// For each key, the number of equal keys. Keys are mostly sorted.
+template <typename Key>
+std::vector<int64_t> equal_keys(const std::vector<Key>& keys) {
+  std::vector<size_t> order(keys.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  if (!std::is_sorted(keys.begin(), keys.end()))
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return keys[a] < keys[b]; });
+  std::vector<int64_t> counts(keys.size());
+  for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    while (end < order.size() && keys[order[end]] == keys[order[begin]]) ++end;
+    for (size_t k = begin; k < end; ++k) counts[order[k]] = static_cast<int64_t>(end - begin);
+  }
+  return counts;
+}
+
 /// Divides the members into rows; row_of(i) numbers the row of member i. Returns the number of other members
 /// of the same row by level, for the member with the most far ones.
 template <typename RowOf>
 LevelBytes peers(std::span<const int64_t> members, const Topology& topology, RowOf row_of) {
-  std::vector<std::map<std::pair<int64_t, int64_t>, int64_t>> counts(topology.levels());
-  const auto key = [&](size_t level, size_t i) {
-    const int64_t block = level < topology.blocks.size() ? members[i] / topology.blocks[level] : 0;
-    return std::pair{row_of(static_cast<int64_t>(i)), block};
-  };
-  for (size_t level = 0; level < counts.size(); ++level)
-    for (size_t i = 0; i < members.size(); ++i) ++counts[level][key(level, i)];
-  LevelBytes most{};
-  for (size_t i = 0; i < members.size(); ++i) {
-    LevelBytes own{};
-    int64_t inner = 1;  // the member itself
-    for (size_t level = 0; level < counts.size(); ++level)
-      own[level] = counts[level][key(level, i)] - std::exchange(inner, counts[level][key(level, i)]);
-    if (farther(own, most)) most = own;
+  std::vector<LevelBytes> own(members.size());
+  std::vector<int64_t> inner(members.size(), 1);  // the member itself
+  std::vector<std::pair<int64_t, int64_t>> keys(members.size());
+  for (size_t level = 0; level < topology.levels(); ++level) {
+    for (size_t i = 0; i < members.size(); ++i) {
+      const int64_t block = level < topology.blocks.size() ? members[i] / topology.blocks[level] : 0;
+      keys[i] = {row_of(static_cast<int64_t>(i)), block};
+    }
+    std::vector<int64_t> counts = equal_keys(keys);
+    for (size_t i = 0; i < members.size(); ++i) own[i][level] = counts[i] - inner[i];
+    inner = std::move(counts);
   }
+  LevelBytes most{};
+  for (const LevelBytes& of_member : own)
+    if (farther(of_member, most)) most = of_member;
   return most;
 }
 
@@ -62,10 +76,12 @@ Hop around_rings(HopKind kind, std::span<const int64_t> members, const Topology&
   std::vector<int64_t> smallest;  // by level: members of the smallest block; 0 if there is only one block
   int64_t whole = 1;
   for (const int64_t block : topology.blocks) {
-    std::map<int64_t, int64_t> counts;
-    for (const int64_t member : members) ++counts[member / block];
-    int64_t least = counts.size() > 1 ? counts.begin()->second : 0;
-    for (const auto& [number, count] : counts) least = std::min(least, count);
+    std::vector<int64_t> blocks;
+    for (const int64_t member : members) blocks.push_back(member / block);
+    const std::vector<int64_t> counts = equal_keys(blocks);
+    const auto fewest = std::min_element(counts.begin(), counts.end());
+    const bool is_one = *fewest == std::ssize(members);
+    const int64_t least = is_one ? 0 : *fewest;
     smallest.push_back(least);
     if (least > 0) whole = std::lcm(whole, least);
   }

@@ -22,4 +22,9 @@ std::string find_deadlock(const std::vector<const Plan*>& stages) {
   return PipelineReplay<NoClock>(stages, &clock).run();
 }
 
+bool deadlocks_early(const std::vector<const Plan*>& stages, const std::vector<size_t>& ends) {
+  NoClock clock;
+  return PipelineReplay<NoClock>(stages, ends, &clock).all_stop();
+}
+
 }  // namespace hawser::plan

@@ -11,5 +11,7 @@ namespace hawser::plan {
 
 /// Returns "" if the plans, one for each stage, complete; otherwise what each stage waits for.
 std::string find_deadlock(const std::vector<const Plan*>& stages);
+/// True if the first `ends` instructions of each stage, whose waits are known (early_plan.h), deadlock.
+bool deadlocks_early(const std::vector<const Plan*>& stages, const std::vector<size_t>& ends);
 
 }  // namespace hawser::plan

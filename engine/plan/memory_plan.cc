@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "engine/plan/early_plan.h"
 #include "engine/plan/occupancy.h"
 #include "engine/plan/plan.h"
 #include "engine/plan/segments.h"
@@ -46,20 +47,43 @@ int64_t place_persistent(Plan* plan, Space space) {
   return at;
 }
 
-/// Places the transient slots of a space from byte `from` on, and returns the end of the highest slot.
-int64_t place_transients(Plan* plan, Space space, int64_t from) {
+/// Returns the transient slots of a space in the order in which they are placed: the largest first.
+std::vector<size_t> placement_order(const Plan& plan, Space space) {
   std::vector<size_t> order;
-  for (size_t i = 0; i < plan->slots.size(); ++i) {
-    const Slot& slot = plan->slots[i];
+  for (size_t i = 0; i < plan.slots.size(); ++i) {
+    const Slot& slot = plan.slots[i];
     if (!slot.persistent && slot.first >= 0 && slot.space == space) order.push_back(i);
   }
   std::stable_sort(order.begin(), order.end(),
-                   [plan](size_t a, size_t b) { return plan->slots[a].bytes > plan->slots[b].bytes; });
+                   [&plan](size_t a, size_t b) { return plan.slots[a].bytes > plan.slots[b].bytes; });
+  return order;
+}
+
+/// Keeps the slots that instructions [0, end) use, and the slots on which their offsets depend. An offset
+/// depends on slots placed earlier whose lifetimes overlap. The lifetimes of slots that are not kept begin
+/// after those of all kept slots that are placed later. Micro-batches are live for most of the step, and
+/// their offsets depend on almost all slots, so the smallest slots are left out up to the last micro-batch.
+void keep_early(const Plan& plan, int32_t end, std::vector<size_t>* order) {
+  const auto staged = [&](size_t id) { return plan.slots[id].category == Category::kStaging; };
+  order->erase(std::find_if(order->begin(), order->end(), staged), order->end());
+  std::vector<size_t> early;
+  for (size_t k = order->size(); k-- > 0;) {
+    const Slot& slot = plan.slots[(*order)[k]];
+    if (slot.first >= end) continue;
+    end = std::max(end, slot.last + 1);
+    early.push_back((*order)[k]);
+  }
+  order->assign(early.rbegin(), early.rend());
+}
+
+/// Places these slots from byte `from` on, and returns the end of the highest slot. Slots that have an offset
+/// keep it.
+int64_t place_transients(Plan* plan, const std::vector<size_t>& order, int64_t from) {
   Occupancy taken(plan->instructions.size());
   int64_t peak = from;
   for (size_t i : order) {
     Slot& slot = plan->slots[i];
-    slot.offset = lowest_free(taken, slot, from);
+    if (slot.offset < 0) slot.offset = lowest_free(taken, slot, from);
     taken.take(slot.first, slot.last, slot.offset, align_up(slot.offset + slot.bytes));
     peak = std::max(peak, slot.offset + slot.bytes);
   }
@@ -90,10 +114,20 @@ void count_peak(Plan* plan) {
 void assign_memory(Plan* plan) {
   assign_lifetimes(plan);
   plan->persistent_bytes = place_persistent(plan, Space::kArena);
-  plan->peak_bytes = place_transients(plan, Space::kArena, plan->persistent_bytes);
+  plan->peak_bytes = place_transients(plan, placement_order(*plan, Space::kArena), plan->persistent_bytes);
   for (const Space space : {Space::kHost, Space::kDisk})
-    plan->outside[static_cast<size_t>(space)] = place_transients(plan, space, place_persistent(plan, space));
+    plan->outside[static_cast<size_t>(space)] =
+        place_transients(plan, placement_order(*plan, space), place_persistent(plan, space));
   count_peak(plan);
+}
+
+void assign_early_memory(Plan* plan, size_t end) {
+  assign_lifetimes(plan);
+  for (const Space space : {Space::kArena, Space::kHost, Space::kDisk}) {
+    std::vector<size_t> order = placement_order(*plan, space);
+    keep_early(*plan, static_cast<int32_t>(end), &order);
+    place_transients(plan, order, place_persistent(plan, space));
+  }
 }
 
 SlotId Plan::add_slot(Slot slot) {
@@ -129,7 +163,8 @@ void hold_pairs(Plan* plan) {
     std::vector<SlotId>& holds = by->holds;
     for (const Use& use : of.uses)
       if (std::find(holds.begin(), holds.end(), use.slot) == holds.end()) holds.push_back(use.slot);
-    if (of.scratch >= 0) holds.push_back(of.scratch);
+    if (of.scratch >= 0 && std::find(holds.begin(), holds.end(), of.scratch) == holds.end())
+      holds.push_back(of.scratch);
   };
   for (size_t i = 0; i + 1 < plan->instructions.size(); ++i) {
     Instruction &one = plan->instructions[i], &other = plan->instructions[i + 1];
@@ -147,6 +182,12 @@ void finish(Plan* plan) {
   assign_waits(plan);
   assign_border(plan);
   assign_segments(plan);
+}
+
+void begin(Plan* plan, size_t end) {
+  hold_pairs(plan);
+  assign_early_memory(plan, end);
+  assign_early_waits(plan, end);
 }
 
 SlotId find_slot(const Plan& plan, std::string_view name) {

@@ -12,6 +12,7 @@
 // event is reported after every event that it depends on.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <string>
@@ -24,15 +25,16 @@ namespace hawser::plan {
 
 /// The progress of one stage.
 struct StageState {
-  explicit StageState(const Plan& of) : plan(&of) {}
+  StageState(const Plan& of, size_t until) : plan(&of), end(until) {}
 
   const Plan* plan;
+  size_t end;            ///< instructions that are replayed
   size_t at = 0;         ///< the next instruction of the compute lane
   bool drained = false;  ///< the gradient phase is over
   LaneMarks done;
   std::array<std::deque<int32_t>, kLanes> queued;
 
-  bool ends() const { return at == plan->instructions.size(); }
+  bool ends() const { return at == end; }
   const Instruction& next() const { return plan->instructions[at]; }
   bool idle() const;
   /// True if the next instruction is a collective of the whole world.
@@ -68,11 +70,31 @@ template <typename Clock>
 class PipelineReplay {
  public:
   PipelineReplay(const std::vector<const Plan*>& plans, Clock* clock) : clock_(*clock) {
-    for (const Plan* plan : plans) stages_.emplace_back(*plan);
+    for (const Plan* plan : plans) stages_.emplace_back(*plan, plan->instructions.size());
+  }
+  /// Replays the first `ends` instructions of each stage.
+  PipelineReplay(const std::vector<const Plan*>& plans, const std::vector<size_t>& ends, Clock* clock)
+      : clock_(*clock) {
+    for (size_t s = 0; s < plans.size(); ++s) stages_.emplace_back(*plans[s], ends[s]);
   }
 
   /// Returns "" if the plans complete; otherwise what each stage waits for.
   std::string run() {
+    advance();
+    for (const StageState& stage : stages_)
+      if (!stage.ends() || !stage.idle()) return where(stages_);
+    for (size_t s = 0; s < stages_.size(); ++s) clock_.drains(s, stages_[s].at);
+    return "";
+  }
+  /// True if all stages stop before their ends, so that later instructions cannot make them continue.
+  bool all_stop() {
+    advance();
+    return std::none_of(stages_.begin(), stages_.end(), [](const StageState& s) { return s.ends(); });
+  }
+
+ private:
+  /// Replays as much as can run.
+  void advance() {
     for (bool moves = true; moves;) {
       moves = false;
       for (size_t s = 0; s < stages_.size(); ++s) {
@@ -81,13 +103,7 @@ class PipelineReplay {
       }
       moves |= meet();
     }
-    for (const StageState& stage : stages_)
-      if (!stage.ends() || !stage.idle()) return where(stages_);
-    for (size_t s = 0; s < stages_.size(); ++s) clock_.drains(s, stages_[s].at);
-    return "";
   }
-
- private:
   bool compute(size_t s) {
     StageState& stage = stages_[s];
     const size_t before = stage.at;

@@ -5,10 +5,12 @@
 // that reuses them. An instruction of the host's processor waits by itself: what the compute lane has waited
 // for is done for the device, but not for the host.
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <map>
+#include <memory_resource>
+#include <vector>
 
+#include "engine/plan/early_plan.h"
 #include "engine/plan/plan.h"
 
 namespace hawser::plan {
@@ -18,6 +20,9 @@ namespace {
 /// for that transfer.
 class NewestTransfer {
  public:
+  /// `memory` must outlive this object.
+  explicit NewestTransfer(std::pmr::memory_resource* memory) : ranges_(memory) {}
+
   /// Records that transfer `at`, newer than all recorded ones, uses [begin, end).
   void use(int64_t begin, int64_t end, int32_t at) {
     split(begin);
@@ -59,7 +64,7 @@ class NewestTransfer {
     before.end = byte;
   }
 
-  std::map<int64_t, Used> ranges_;  // keyed by first byte; disjoint
+  std::pmr::map<int64_t, Used> ranges_;  // keyed by first byte; disjoint
 };
 
 /// Offset between the bytes of two spaces, so that one range of numbers has the bytes of all spaces.
@@ -69,6 +74,7 @@ template <typename Fn>
 void each_use(const Plan& plan, const Instruction& n, Fn fn) {
   const auto use = [&](SlotId id, bool written) {
     const Slot& slot = plan.slot(id);
+    if (slot.offset < 0) return;
     const int64_t begin = slot.offset + static_cast<int64_t>(slot.space) * kSpaceStride;
     fn(begin, begin + slot.bytes, written);
   };
@@ -78,14 +84,18 @@ void each_use(const Plan& plan, const Instruction& n, Fn fn) {
 
 }  // namespace
 
-void assign_waits(Plan* plan) {
-  std::array<NewestTransfer, kLanes> used, written;  // indexed by lane
+void assign_waits(Plan* plan) { assign_early_waits(plan, plan->instructions.size()); }
+
+void assign_early_waits(Plan* plan, size_t end) {
+  std::pmr::unsynchronized_pool_resource memory;
+  std::vector<NewestTransfer> used, written;  // indexed by lane
+  for (size_t l = 0; l < kLanes; ++l) used.emplace_back(&memory), written.emplace_back(&memory);
   // The last transfers that instructions so far have waited for, on the compute lane and on the host; and the
   // last that were queued.
   LaneMarks done, host_done, given;
   const bool host = std::any_of(plan->instructions.begin(), plan->instructions.end(),
                                 [](const Instruction& n) { return n.on_host(); });
-  for (size_t i = 0; i < plan->instructions.size(); ++i) {
+  for (size_t i = 0; i < end; ++i) {
     Instruction& n = plan->instructions[i];
     const auto at = static_cast<int32_t>(i);
     n.waits_for = LaneMarks();

@@ -173,10 +173,10 @@ std::shared_ptr<const MeasuredBlocks> LayoutBounds::measure_one(const LayoutChoi
   }
 }
 
-void LayoutBounds::measure(const std::vector<LayoutChoice>& choices) {
+void LayoutBounds::measure(const std::vector<const LayoutChoice*>& choices) {
   if (!measures_) return;
   std::map<Key, const LayoutChoice*> kinds;
-  for (const LayoutChoice& c : choices) kinds.emplace(key_of(c), &c);
+  for (const LayoutChoice* c : choices) kinds.emplace(key_of(*c), c);
   std::vector<const LayoutChoice*> all;
   for (const auto& [key, choice] : kinds) all.push_back(choice);
   for (const LayoutChoice* c : all)
@@ -295,7 +295,7 @@ double LayoutBounds::least_seconds(const LayoutChoice& c) const {
   return std::max(seconds + updates, closed_seconds(c));
 }
 
-double LayoutBounds::likely_seconds(const LayoutChoice& c) const {
+double LayoutBounds::likely_seconds(const LayoutChoice& c, double least_seconds) const {
   const auto bandwidth = [&](int64_t members) {
     for (const cluster::NetworkLevel& level : cluster_.levels)
       if (level.ranks == 0 || members <= level.ranks) return level.bytes_per_second;
@@ -305,7 +305,7 @@ double LayoutBounds::likely_seconds(const LayoutChoice& c) const {
   const double own = parameters_ / static_cast<double>(c.pp * c.tp * c.ep);
   const double times = c.zero_stage == 3 ? 1 + static_cast<double>(micro_batches(c)) / 2 : 1;
   const int64_t over = c.dp() * c.cp * c.tp;
-  double seconds = least_seconds(c);
+  double seconds = least_seconds;
   if (!measured(c)) seconds *= c.recompute == 2 ? 2.6 : 2;  // kernels do not reach the peak
   const double residual = tokens_ / static_cast<double>(c.dp() * c.cp) *
                           static_cast<double>(base_.model.width * base_.model.layers) * 4 /

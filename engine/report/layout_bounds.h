@@ -36,7 +36,7 @@ class LayoutBounds {
 
   /// Measures what the bounds of these layouts need. If costs cannot be measured, the bounds are closed
   /// forms, which are lower.
-  void measure(const std::vector<LayoutChoice>& choices);
+  void measure(const std::vector<const LayoutChoice*>& choices);
 
   /// `zero_stage`: instead of the layout's.
   LeastBytes least_bytes(const LayoutChoice& c, int64_t zero_stage) const;
@@ -52,7 +52,9 @@ class LayoutBounds {
   /// far below its bytes and seconds.
   bool is_measured(const LayoutChoice& c) const { return measured(c) != nullptr; }
   /// Not a bound: with an estimate of transfers between data-parallel ranks, to try promising layouts first.
-  double likely_seconds(const LayoutChoice& c) const;
+  double likely_seconds(const LayoutChoice& c) const { return likely_seconds(c, least_seconds(c)); }
+  /// `least_seconds`: those of the layout.
+  double likely_seconds(const LayoutChoice& c, double least_seconds) const;
 
  private:
   using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, bool, bool>;

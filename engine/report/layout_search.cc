@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <limits>
 #include <map>
 #include <memory>
@@ -12,8 +13,8 @@
 
 #include "engine/assembly/assemble.h"
 #include "engine/base/error.h"
-#include "engine/base/on_all_cores.h"
 #include "engine/report/layout_bounds.h"
+#include "engine/report/layout_forecasts.h"
 #include "engine/report/layout_reasons.h"
 
 namespace hawser::train {
@@ -40,7 +41,7 @@ constexpr int64_t kSeeds = 3;
 constexpr size_t kMostOffloadable = 20'000;
 
 struct Candidate {
-  LayoutChoice choice;
+  const LayoutChoice* choice;
   double least_seconds = 0, likely = 0;
   int64_t passes = 0;
   bool is_measured = false;  // otherwise `likely` is too low to be compared with that of measured layouts
@@ -53,12 +54,6 @@ void sort_by_promise(std::vector<Candidate>* all) {
   });
 }
 
-/// The outcome of one candidate.
-struct Tried {
-  enum class Outcome { kRefused, kTooLarge, kFits } outcome = Outcome::kRefused;
-  FoundLayout layout;
-};
-
 class Search {
  public:
   Search(const config::ConfigTree& tree, const config::ResolvedConfig& base, const cluster::Cluster& cluster,
@@ -70,6 +65,7 @@ class Search {
         model_(model_of(one_rank_)),
         bounds_(model_, base, cluster, space_, options.imbalance),
         details_(base, cluster, space_),
+        forecasts_(space_, cluster, options.imbalance),
         most_(options.most) {
     result_.ranks = options.ranks, result_.global_batch = base.batch.global_batch;
     result_.least_bytes = std::numeric_limits<double>::infinity();
@@ -95,27 +91,27 @@ class Search {
     return config;
   }
 
-  Candidate candidate(LayoutChoice c, double likely) const {
+  /// `c` must outlive the candidate.
+  Candidate candidate(const LayoutChoice& c) const {
     const double least = bounds_.least_seconds(c);
-    const int64_t passes = passes_of(c);
-    const bool is_measured = bounds_.is_measured(c);
-    return {std::move(c), least, likely, passes, is_measured};
+    return {&c, least, bounds_.likely_seconds(c, least), passes_of(c), bounds_.is_measured(c)};
   }
 
   /// Returns the layouts that may fit, in the order in which they are tried.
   std::vector<Candidate> candidates() {
-    std::vector<LayoutChoice> choices;
+    std::vector<const LayoutChoice*> choices;
     for (const LayoutChoice& c : space_.choices()) {
       ++result_.considered;
       if (!options_.prunes || fits_at_least(c)) {
-        choices.push_back(c);
+        choices.push_back(&c);
       } else if (details_.can_offload() && offloadable_.size() <= kMostOffloadable) {
-        offloadable_.push_back(c);
+        offloadable_.push_back(&c);
       }
     }
     bounds_.measure(choices);
     std::vector<Candidate> all;
-    for (const LayoutChoice& c : choices) all.push_back(candidate(c, bounds_.likely_seconds(c)));
+    all.reserve(choices.size());
+    for (const LayoutChoice* c : choices) all.push_back(candidate(*c));
     sort_by_promise(&all);
     return all;
   }
@@ -158,7 +154,7 @@ class Search {
   /// one fits. `left` keeps the layouts that were not tried.
   void try_smallest(std::vector<Candidate>* left) {
     std::vector<std::pair<double, size_t>> by_bytes;
-    for (size_t i = 0; i < left->size(); ++i) by_bytes.emplace_back(least_bytes((*left)[i].choice), i);
+    for (size_t i = 0; i < left->size(); ++i) by_bytes.emplace_back(least_bytes(*(*left)[i].choice), i);
     std::sort(by_bytes.begin(), by_bytes.end());
     most_ += options_.most, most_passes_ += kMostPasses;
     std::vector<Candidate> now, others;
@@ -173,8 +169,8 @@ class Search {
 
   /// True if the layout does not fit, or joins those that are tried last.
   bool put_off(const Candidate& c, std::vector<Candidate>* tight) {
-    if (!fits_at_least(c.choice)) return true;
-    if (bounds_.likely_bytes(c.choice) <= cluster_.device.memory_bytes) return false;
+    if (!fits_at_least(*c.choice)) return true;
+    if (bounds_.likely_bytes(*c.choice) <= cluster_.device.memory_bytes) return false;
     tight->push_back(c);
     return true;
   }
@@ -188,13 +184,13 @@ class Search {
 
   void leave(const Candidate& c) {
     if (is_slower(c)) {
-      reasons_.add_bound(c.choice, c.least_seconds);
+      reasons_.add_bound(*c.choice, c.least_seconds);
       ++result_.slower;
       return;
     }
-    if (!fits_at_least(c.choice)) return;
+    if (!fits_at_least(*c.choice)) return;
     const double least = c.least_seconds;
-    reasons_.add_bound(c.choice, least);
+    reasons_.add_bound(*c.choice, least);
     result_.not_tried_seconds = result_.not_tried++ == 0 ? least : std::min(result_.not_tried_seconds, least);
   }
 
@@ -205,32 +201,13 @@ class Search {
   }
 
   std::vector<Tried> try_all(const std::vector<Candidate>& now) {
-    std::vector<Tried> tried(now.size());
-    on_all_cores(std::ssize(now), [&](int64_t i) {
-      tried[static_cast<size_t>(i)] = attempt(now[static_cast<size_t>(i)].choice);
-    });
+    std::vector<const LayoutChoice*> choices;
+    for (const Candidate& c : now) choices.push_back(c.choice);
+    std::vector<Tried> tried = forecasts_.of(choices);
     for (size_t i = 0; i < now.size(); ++i) {
       add(tried[i]);
       if (tried[i].outcome != Tried::Outcome::kRefused) passes_ += now[i].passes;
     }
-    return tried;
-  }
-
-  Tried attempt(const LayoutChoice& choice) const {
-    Tried tried;
-    tried.layout.choice = choice;
-    const std::optional<config::ResolvedConfig> config = space_.resolve(choice);
-    if (!config) return tried;
-    std::unique_ptr<const Forecast> forecast;
-    try {
-      forecast = std::make_unique<const Forecast>(*config, cluster_, options_.imbalance);
-    } catch (const Error& error) {
-      if (error.code() != Code::kConfigInvalid) throw;
-      return tried;  // refused for what the rules do not know, such as the
-                     // device
-    }
-    tried.outcome = forecast->fits() ? Tried::Outcome::kFits : Tried::Outcome::kTooLarge;
-    tried.layout = found_layout(choice, space_, *forecast);
     return tried;
   }
 
@@ -285,7 +262,8 @@ class Search {
     const double has = cluster_.device.memory_bytes;
     std::vector<Candidate> all;
     if (offloadable_.size() > kMostOffloadable) return {};
-    for (const LayoutChoice& c : offloadable_) {
+    for (const LayoutChoice* const layout : offloadable_) {
+      const LayoutChoice& c = *layout;
       const double likely = bounds_.likely_seconds(c);
       if (!result_.layouts.empty() && likely >= result_.layouts.front().seconds) continue;
       const LeastBytes least = bounds_.least_bytes(c, c.zero_stage);
@@ -295,7 +273,7 @@ class Search {
                             (part.parameters ? least.weights : 0);
         LayoutChoice without = details_.offloaded(c, part);
         if (least.all() - gone > has || without == c) continue;
-        all.push_back(candidate(std::move(without), likely));
+        all.push_back(candidate(changed_.emplace_back(std::move(without))));
         break;
       }
     }
@@ -314,9 +292,11 @@ class Search {
     for (bool better = true; better;) {
       std::vector<Candidate> now;
       for (LayoutChoice& c : details_.neighbours(at.choice, at.loads)) {
-        const Candidate next{c, 0, 0, passes_of(c), true};
-        if (result_.forecasts + std::ssize(now) < most_ && may_try(next) && varied_.insert(c).second)
-          now.push_back(next);
+        Candidate next{&c, 0, 0, passes_of(c), true};
+        if (result_.forecasts + std::ssize(now) >= most_ || !may_try(next)) continue;
+        const auto [kept, is_new] = varied_.insert(std::move(c));
+        next.choice = &*kept;
+        if (is_new) now.push_back(next);
       }
       better = false;
       for (const Tried& tried : try_all(now))
@@ -339,10 +319,12 @@ class Search {
   const nn::Model model_;
   LayoutBounds bounds_;
   const LayoutDetails details_;
-  int64_t most_, most_passes_ = kMostPasses;  // limits for forecasts, and for their passes
-  int64_t passes_ = 0;                        // of the forecasts so far
-  std::vector<FoundLayout> too_large_;        // the fastest forecasts of layouts that do not fit
-  std::vector<LayoutChoice> offloadable_;     // layouts whose least bytes do not fit
+  LayoutForecasts forecasts_;
+  int64_t most_, most_passes_ = kMostPasses;      // limits for forecasts, and for their passes
+  int64_t passes_ = 0;                            // of the forecasts so far
+  std::vector<FoundLayout> too_large_;            // the fastest forecasts of layouts that do not fit
+  std::vector<const LayoutChoice*> offloadable_;  // layouts whose least bytes do not fit
+  std::deque<LayoutChoice> changed_;              // copies of them with something offloaded
   std::set<LayoutChoice> varied_;
   LayoutReasons reasons_;
   SearchResult result_;

@@ -35,7 +35,12 @@ std::vector<int64_t> divisors(int64_t n) {
 }  // namespace
 
 LayoutSpace::LayoutSpace(config::ConfigTree tree, const config::ResolvedConfig& base, int64_t ranks)
-    : tree_(std::move(tree)), effective_(tree_.impl().root), base_(base), ranks_(ranks) {
+    : tree_(std::move(tree)),
+      effective_(tree_.impl().root),
+      base_(base),
+      ranks_(ranks),
+      sets_micro_batch_(is_set("/batch/micro_batch")),
+      sets_recompute_(is_set("/recompute/policy")) {
   const mesh::MeshConfig& m = base.mesh;
   for (const int64_t pp : degrees("/mesh/pp", m.pp, ranks))
     for (const int64_t tp : degrees("/mesh/tp", m.tp, ranks))
@@ -103,9 +108,9 @@ void LayoutSpace::add_batches(const LayoutChoice& of) {
   LayoutChoice c = of;
   const int64_t rows = base_.batch.global_batch / c.dp();
   for (c.micro_batch = 1; c.micro_batch <= std::min(rows, kMostRows); ++c.micro_batch) {
-    if (is_set("/batch/micro_batch")) c.micro_batch = base_.batch.micro_batch;
+    if (sets_micro_batch_) c.micro_batch = base_.batch.micro_batch;
     if (rows % c.micro_batch == 0) {
-      if (is_set("/recompute/policy")) {
+      if (sets_recompute_) {
         const auto* const policy = std::find(std::begin(kRecomputePolicies), std::end(kRecomputePolicies),
                                              effective_.text("/recompute/policy"));
         c.recompute = policy == std::end(kRecomputePolicies) ? 0 : policy - kRecomputePolicies;
@@ -115,7 +120,7 @@ void LayoutSpace::add_batches(const LayoutChoice& of) {
         c.recompute = 0;
       }
     }
-    if (is_set("/batch/micro_batch")) return;
+    if (sets_micro_batch_) return;
   }
 }
 

@@ -59,6 +59,18 @@ TEST(Flow, SeesMessagesThatNobodyTakes) {
   EXPECT_NE(find_deadlock({&first, &last}).find("x_to_next has 1"), std::string::npos);
 }
 
+/// The first stage waits for the second one before it sends. The plans end here, or continue.
+TEST(Flow, DeadlocksEarlyIfAllStagesStopBeforeTheEndsOfTheirFirstParts) {
+  const Plan first =
+      plan_of({message(Op::kRecvB, Lane::kDxFromNext), compute(Op::kBackward, Lane::kDxFromNext, 0),
+               compute(Op::kForward, Lane::kCompute, -1), message(Op::kSendF, Lane::kXToNext)});
+  const Plan last = second();
+  EXPECT_TRUE(deadlocks_early({&first, &last}, {2, 2}));
+  EXPECT_TRUE(deadlocks_early({&first, &last}, {4, 3}));
+  EXPECT_FALSE(deadlocks_early({&first, &last}, {1, 2})) << "the first stage may send later";
+  EXPECT_FALSE(deadlocks_early({&first, &last}, {2, 1})) << "the second stage may send later";
+}
+
 /// A collective of the world needs all stages.
 TEST(Flow, WaitsForTheWorld) {
   const Plan first = plan_of({compute(Op::kCountTokens, Lane::kCompute, -1)});

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <random>
 
+#include "engine/plan/early_plan.h"
 #include "engine/plan/plan.h"
 
 namespace hawser::plan {
@@ -17,9 +18,9 @@ void place(Plan* plan) {
   assign_waits(plan);
 }
 
-/// Returns a plan of random slots and instructions; some slots have no instruction, some instructions have no
-/// slot.
-Plan random_plan(uint32_t seed) {
+/// Returns a plan of random slots and instructions without memory; some slots have no instruction, some
+/// instructions have no slot.
+Plan unplaced_plan(uint32_t seed) {
   std::mt19937 random(seed);
   const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n)); };
   Plan plan;
@@ -41,6 +42,11 @@ Plan random_plan(uint32_t seed) {
     if (below(4) == 0) instruction.holds.push_back(any());
     plan.add(instruction, below(2) * below(3000));
   }
+  return plan;
+}
+
+Plan random_plan(uint32_t seed) {
+  Plan plan = unplaced_plan(seed);
   place(&plan);
   return plan;
 }
@@ -115,6 +121,38 @@ std::vector<int64_t> slow_offsets(const Plan& plan) {
     std::sort(placed.begin(), placed.end(), [&](size_t a, size_t b) { return offsets[a] < offsets[b]; });
   }
   return offsets;
+}
+
+/// Slots that are placed early, because early instructions use them, are where the complete plan has them.
+TEST(MemoryPlan, EarlySlotsAreWhereTheCompletePlanHasThem) {
+  size_t early_slots = 0, later_slots = 0;
+  for (uint32_t seed = 0; seed < kPlans; ++seed) {
+    const Plan complete = random_plan(seed);
+    Plan plan = unplaced_plan(seed);
+    for (Slot& slot : plan.slots) slot.category = Category::kActivations;
+    const size_t end = plan.instructions.size() / 4;
+    assign_early_memory(&plan, end);
+    for (size_t s = 0; s < plan.slots.size(); ++s) {
+      const Slot& slot = plan.slots[s];
+      if (slot.first < 0 || slot.persistent) continue;
+      const bool is_placed = slot.offset >= 0;
+      EXPECT_TRUE(is_placed || slot.first >= static_cast<int32_t>(end))
+          << "seed " << seed << ", " << slot.name;
+      if (is_placed) {
+        EXPECT_EQ(slot.offset, complete.slots[s].offset) << "seed " << seed << ", " << slot.name;
+      }
+      ++(is_placed ? early_slots : later_slots);
+    }
+    place(&plan);
+    EXPECT_EQ(plan.peak_bytes, complete.peak_bytes) << "seed " << seed;
+    for (size_t s = 0; s < plan.slots.size(); ++s)
+      EXPECT_EQ(plan.slots[s].offset, complete.slots[s].offset)
+          << "seed " << seed << ", " << plan.slots[s].name;
+    for (size_t i = 0; i < plan.instructions.size(); ++i)
+      EXPECT_EQ(plan.instructions[i].waits_for, complete.instructions[i].waits_for) << "seed " << seed;
+  }
+  EXPECT_GT(early_slots, 100u);
+  EXPECT_GT(later_slots, 100u);
 }
 
 TEST(MemoryPlan, EachSlotLiesAtTheLowestFreeBytesOfItsLifetime) {

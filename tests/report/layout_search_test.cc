@@ -13,6 +13,7 @@
 #include "engine/base/error.h"
 #include "engine/report/chunks_in_flight.h"
 #include "engine/report/layout_bounds.h"
+#include "engine/report/layout_forecasts.h"
 #include "engine/report/search_report.h"
 #include "tests/cluster/planned_stages.h"
 #include "tests/harness/refusal.h"
@@ -101,6 +102,12 @@ TEST(LayoutSearch, FindsWhatExhaustionFinds) {
   EXPECT_GT(found, 60);
 }
 
+std::vector<const train::LayoutChoice*> all_of(const train::LayoutSpace& space) {
+  std::vector<const train::LayoutChoice*> all;
+  for (const train::LayoutChoice& choice : space.choices()) all.push_back(&choice);
+  return all;
+}
+
 /// Compares the bounds of all layouts of a case with their forecasts. Returns the mean of least seconds over
 /// seconds.
 double compare_bounds(const Case& c, const std::string& name) {
@@ -112,7 +119,7 @@ double compare_bounds(const Case& c, const std::string& name) {
   const nn::Model model = train::model_of(alone);
   const train::LayoutSpace space(base.tree, base.config, c.ranks);
   train::LayoutBounds bounds(model, base.config, c.cluster, space);
-  bounds.measure(space.choices());
+  bounds.measure(all_of(space));
   double shares = 0, layouts = 0;
   for (const train::LayoutChoice& choice : space.choices()) {
     const auto config = space.resolve(choice);
@@ -180,7 +187,7 @@ TEST(LayoutSearch, BlocksOfAllLayoutsOfFewRanksAreMeasured) {
     const nn::Model model = train::model_of(alone);
     const train::LayoutSpace space(base.tree, base.config, c.ranks);
     train::LayoutBounds bounds(model, base.config, c.cluster, space);
-    bounds.measure(space.choices());
+    bounds.measure(all_of(space));
     for (const train::LayoutChoice& choice : space.choices()) {
       if (!space.resolve(choice)) continue;
       EXPECT_TRUE(bounds.is_measured(choice))
@@ -189,6 +196,30 @@ TEST(LayoutSearch, BlocksOfAllLayoutsOfFewRanksAreMeasured) {
     }
   }
   EXPECT_GT(divided, 10);
+}
+
+/// A search plans layouts with equal plans once.
+TEST(LayoutSearch, ForecastsAreThoseOfEachLayoutAlone) {
+  int64_t forecasts = 0, narrower = 0;
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    const Case c = random_case(seed);
+    const train::Assembly base = train::assemble(
+        train::on_described_device(config::ConfigTree::from_json(c.config.dump()), c.cluster));
+    if (c.ranks % base.config.mesh.tp != 0) continue;
+    const train::LayoutSpace space(base.tree, base.config, c.ranks);
+    const std::vector<const train::LayoutChoice*> choices = all_of(space);
+    const std::vector<train::Tried> tried = train::LayoutForecasts(space, c.cluster, 1).of(choices);
+    for (size_t i = 0; i < choices.size(); ++i) {
+      if (tried[i].outcome == train::Tried::Outcome::kRefused) continue;
+      const train::Forecast alone(*space.resolve(*choices[i]), c.cluster);
+      EXPECT_EQ(tried[i].layout.choice, *choices[i]);
+      EXPECT_EQ(tried[i].layout.seconds, alone.step().seconds) << seed << " layout " << i;
+      EXPECT_EQ(tried[i].layout.bytes, alone.most_bytes()) << seed << " layout " << i;
+      ++forecasts, narrower += choices[i]->zero_stage == 2 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(forecasts, 100);
+  EXPECT_GT(narrower, 20);
 }
 
 /// One rank keeps the complete state, so the bound is the state in its plan.
