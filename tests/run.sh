@@ -13,10 +13,10 @@
 #   --asan   AddressSanitizer and UndefinedBehaviorSanitizer, with clang, in build-asan/, tests labelled quick
 #   --tsan   ThreadSanitizer, with clang, in build-tsan/, tests labelled threads
 #   --fuzz   the fuzzers (tests/fuzz), with clang and both sanitizers of --asan, in build-fuzz/, 15 seconds each
-#   --arm    cross-compiles everything for 64-bit Arm in build-arm/ (packaging/aarch64.cmake), and runs the tests labelled arm
-#            under qemu-user: kernels, reference cases on one rank and in layouts, the C API, and the packages, with the
-#            wheel only if --full is given too. .ci/run does not run it: compiling the engine for Arm takes eight minutes of
-#            processor time
+#   --arm    cross-compiles the CPU build for 64-bit Arm in build-arm/ (packaging/aarch64.cmake), and runs the tests labelled
+#            arm under qemu-user: kernels, reference cases on one rank and in layouts, a matrix of layouts, the C API, and the
+#            packages, with the wheel only if --full is given too. .ci/run does not run it: compiling the engine for Arm takes
+#            eight minutes of processor time
 #
 # With --full, --asan and --tsan run all cases, and --fuzz runs five minutes each.
 #

@@ -22,7 +22,7 @@ class AgreementBytes {
   int64_t count_words() const;
   /// Returns how many numbers all ranks sum in the final GRAD_NORM.
   int64_t norm_words() const;
-  /// Returns the bytes that each rank sends there for the maxima, which all gather.
+  /// Returns the bytes that each rank sends in the final GRAD_NORM to gather the maxima.
   int64_t gathered_bytes() const;
 
  private:

@@ -135,7 +135,7 @@ plan::Sizes without_costs_of_blocks(plan::Sizes sizes) {
   return sizes;
 }
 
-/// Plans the largest step of each stage, without memory and waits.
+/// Returns the plan of the largest step of each stage, before memory and waits are assigned.
 std::vector<plan::Plan> begin_steps(const std::vector<std::unique_ptr<StagePlanner>>& stages,
                                     size_t sent_lifetime) {
   std::vector<plan::Plan> plans(stages.size());
@@ -145,9 +145,9 @@ std::vector<plan::Plan> begin_steps(const std::vector<std::unique_ptr<StagePlann
   return plans;
 }
 
-/// Returns how many instructions of a plan belong to the actions in which a pipeline with two chunks a stage
-/// fills, and to those in which the first sent activations lose their memory. Not exact: such deadlocks were
-/// found in the first 2 stages + 4 lifetimes actions of shapes of 8 to 64 stages.
+/// Estimates how many instructions of a plan belong to its first 2 p + 4 L actions, for p stages with two
+/// chunks each and lifetime L. In these actions the pipeline fills and the first sent activations lose their
+/// memory. Deadlocks of 8 to 64 stages were found there.
 size_t end_of_filling(const plan::Plan& plan, size_t stages, size_t sent_lifetime) {
   const auto loads = static_cast<size_t>(plan.micro_batches);
   const size_t actions = 6 * loads;  // a forward, an input pass and a weight pass for each chunk
@@ -155,8 +155,9 @@ size_t end_of_filling(const plan::Plan& plan, size_t stages, size_t sent_lifetim
   return loads + (plan.commit - loads) * filling / actions;
 }
 
-/// True if steps deadlock while the pipeline fills, where almost all deadlocks are. Places the slots that
-/// decide this. False if that is the complete step, because complete plans tell what each stage waits for.
+/// Returns true if the largest step deadlocks while the pipeline fills, as almost all deadlocks do. Assigns
+/// memory and waits to the instructions up to there. If they are the whole gradient phase, returns false at
+/// once, because find_deadlock also reports what each stage waits for.
 bool deadlocks_early(std::vector<plan::Plan>* begun, size_t sent_lifetime) {
   std::vector<const plan::Plan*> plans;
   std::vector<size_t> ends;

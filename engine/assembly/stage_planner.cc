@@ -37,7 +37,7 @@ void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::Resol
   s->norm_workspace = optim::kAddSquaresWorkspaceBytes;
 }
 
-/// Adds the bytes of the sums over ranks, through the hosts, to what the plan sends.
+/// Sets sent_bytes of the instructions that sum over ranks through the hosts.
 void count_agreements(plan::Plan* plan, const AgreementBytes& bytes) {
   for (plan::Instruction& n : plan->instructions)
     if (const int64_t sent = bytes.of(n)) n.sent_bytes = sent;
@@ -59,8 +59,8 @@ plan::NoGraphs no_graphs(const config::ResolvedConfig& config, const Target& tar
   return form.shares_rows && !target.peers ? kHostExchanges : kNone;
 }
 
-/// Keeps the costs of the stage's own blocks, because a copy of all costs takes long. Of other blocks it
-/// keeps the exchanges that overlap: if any block of the model has them, the schedule pairs blocks.
+/// Returns the costs of the stage's own blocks, because copying all costs takes long. Other blocks keep only
+/// exchanges that overlap: the schedule pairs blocks if any block of the model has such exchanges.
 std::vector<plan::Cost> own_costs(const std::vector<plan::Cost>& all, const std::vector<int64_t>& stage_of,
                                   int64_t stage) {
   std::vector<plan::Cost> own(all.size());
@@ -81,8 +81,8 @@ plan::Sizes own_sizes(const PipelineForm& form, int64_t stage) {
   for (const auto costs : {&Sizes::block_forward, &Sizes::block_backward, &Sizes::block_backward_input,
                            &Sizes::block_backward_weight, &Sizes::block_recompute, &Sizes::block_repeat})
     own.*costs = own_costs(all.*costs, stage_of, stage);
-  for (size_t form = 0; form < all.block_forward_deferring.size(); ++form)
-    own.block_forward_deferring[form] = own_costs(all.block_forward_deferring[form], stage_of, stage);
+  for (size_t i = 0; i < all.block_forward_deferring.size(); ++i)
+    own.block_forward_deferring[i] = own_costs(all.block_forward_deferring[i], stage_of, stage);
   return own;
 }
 
@@ -141,7 +141,7 @@ EnginePlans StagePlanner::all(plan::Plan training, size_t sent_lifetime) const {
   return plans;
 }
 
-/// Completes the plans, and counts the bytes that are enough for any of them.
+/// Completes all plans, and sets each byte count to the largest that any plan needs.
 void StagePlanner::finish(EnginePlans* plans) const {
   const Target& target = form_.target;
   const plan::NoGraphs why = no_graphs(form_.config, target, form_.strategies.form());
@@ -160,8 +160,8 @@ void StagePlanner::finish(EnginePlans* plans) const {
   });
 }
 
-/// Memory beside the arena: for what the host copies in a step, for the exchanges inside a block, one at a
-/// time, and for what strategies need.
+/// Adds memory outside the arena: for the host's copies of a step, for exchanges inside a block (one at a
+/// time), and for the strategies.
 void StagePlanner::add_memory(EnginePlans* plans) const {
   const Target& target = form_.target;
   const config::ResolvedConfig& config = form_.config;

@@ -7,7 +7,7 @@
 
 namespace hawser::train {
 
-/// What the stages of a pipeline have in common. All must outlive the planner.
+/// The inputs that the planners of all stages share. This struct and all that it refers to must outlive them.
 struct PipelineForm {
   const nn::Model& model;
   const config::ResolvedConfig& config;
@@ -15,17 +15,18 @@ struct PipelineForm {
   bool inference;
   const parallel::Strategies& strategies;
   const parallel::BlockExchanges& exchanges;
-  const plan::Sizes& sizes;           ///< without those of a stage's state
-  const plan::Sizes& without_blocks;  ///< the same without costs of blocks
+  const plan::Sizes& sizes;           ///< without the sizes of any stage's state
+  const plan::Sizes& without_blocks;  ///< `sizes` without costs of blocks
   const parallel::pipeline::Division& division;
-  parallel::DataParallelStrategy data;  ///< with the stages of the model
+  parallel::DataParallelStrategy data;  ///< with stage_of set
 };
 
 class StagePlanner {
  public:
   StagePlanner(const PipelineForm& form, int64_t stage);
 
-  /// Plans the largest step without memory and waits. `sent_lifetime`: plan::Stage::sent_lifetime_actions.
+  /// Returns the plan of the largest step, before memory and waits are assigned; empty for inference.
+  /// `sent_lifetime`: plan::Stage::sent_lifetime_actions.
   plan::Plan training(size_t sent_lifetime) const;
   /// Makes all plans. `training`: what training() returned for this lifetime; its first instructions may have
   /// memory and waits (plan/early_plan.h).
@@ -45,8 +46,8 @@ class StagePlanner {
   plan::Sizes sizes_;
 };
 
-/// The order in which a step sums gradients. `most`: micro-batches of the largest step; all steps reduce
-/// gradients in the same way.
+/// Returns the order in which a step sums gradients. `most`: micro-batches of the largest step; all steps
+/// reduce gradients in the same way.
 plan::Accumulation accumulation_of(const parallel::DataParallelStrategy& strategy, int64_t most);
 
 }  // namespace hawser::train

@@ -55,8 +55,9 @@ constexpr Check kOptimizerChecks[] = {
     {"/optimizer/qk_clip",
      {"/optimizer/qk_clip", "/model/qk_norm"},
      [](const Effective& c) { return c.flag("/model/qk_norm"); },
-     "queries and keys are normalised (model.qk_norm), so smaller rows of their weights, which a limit of "
-     "{/optimizer/qk_clip} makes, would not lower any attention score",
+     "{/optimizer/qk_clip} has no effect: model.qk_norm normalises queries and keys, so smaller weights "
+     "would "
+     "not lower any attention score",
      "remove it"},
     {"/optimizer/qk_clip",
      {"/optimizer/qk_clip", "/model/attention_softcap"},
@@ -67,21 +68,17 @@ constexpr Check kOptimizerChecks[] = {
     {"/optimizer/qk_clip",
      {"/optimizer/qk_clip", "/adapter/rank"},
      [](const Effective& c) { return c.integer("/adapter/rank") > 0; },
-     "a limit of attention scores of {/optimizer/qk_clip} scales the weights of queries and keys, which are "
-     "frozen under an adapter",
+     "qk_clip {/optimizer/qk_clip} scales the weights of queries and keys, which are frozen under an adapter",
      "remove it"},
     {"/optimizer/qk_clip",
      {"/optimizer/qk_clip", "/precision"},
      [](const Effective& c) { return c.is("/precision", "bf16_pure"); },
-     "a limit of attention scores of {/optimizer/qk_clip} needs fp32 weights, and precision \"bf16_pure\" "
-     "keeps none",
+     "qk_clip {/optimizer/qk_clip} needs fp32 weights, and precision \"bf16_pure\" keeps none",
      "remove it, or use precision \"bf16\""},
     {"/device",
      {"/device", "/optimizer/qk_clip"},
      [](const Effective& c) { return c.is("/device", "cuda"); },
-     "a limit of attention scores (/optimizer/qk_clip {/optimizer/qk_clip}) is not supported on device "
-     "\"cuda\" "
-     "yet",
+     "/optimizer/qk_clip {/optimizer/qk_clip} is not supported on device \"cuda\" yet",
      "use device \"cpu\", or remove /optimizer/qk_clip"},
     {"/init/average",
      {"/init/average"},

@@ -73,7 +73,8 @@ class HostExchange {
   const int64_t* tallies() const { return tallies_of(host_sums_); }
   void set_tallies(const int64_t* tallies);
 
-  /// The largest magnitudes of the operands of this step; of all ranks after agree_on_norm.
+  /// The maxima of this step: magnitudes of fp8 operands, and attention scores of heads. After agree_on_norm
+  /// they are those of all ranks.
   StepMaxima& fp8_maxima() { return fp8_maxima_; }
   StepMaxima& head_scores() { return head_scores_; }
 

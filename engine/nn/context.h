@@ -90,9 +90,9 @@ struct Context {
   /// Counts of routers (nn/moe/balance.h), one layer after the other. If null, routers do not count, as in a
   /// recomputed forward.
   int64_t* tallies = nullptr;
-  /// The largest attention score of each head, layer by layer, which a step's forward raises
-  /// (optim/score_clip.h). Null: not wanted, as in a recomputed forward. A layer has room for the heads of
-  /// all tensor-parallel ranks, with their padding.
+  /// The largest attention score of each head so far, layer by layer; a training forward updates it
+  /// (optim/score_clip.h). If null, scores are not recorded, as in a recomputed forward. Each layer has
+  /// entries for the heads of all tensor-parallel ranks, including padding.
   float* head_scores = nullptr;
   int64_t step_rows = 1;  ///< rows of the step, on all ranks: the losses of routers are means over them
   /// The factor of all gradients of a step, which the losses of routers apply to theirs; null: 1.

@@ -90,8 +90,8 @@ enum class GradientCoverage : uint8_t {
   kOwnRows
 };
 
-/// Consecutive rows of one head, and the power of the factor by which they are scaled if the head's scores
-/// are too large (optim/score_clip.h).
+/// Consecutive rows of one head. If the head's scores exceed the limit, they are multiplied by
+/// pow(factor, power) (optim/score_clip.h).
 struct ScaledRows {
   int64_t rows = 0;
   float power = 0;
@@ -115,7 +115,8 @@ struct Parameter {
   /// {a, b} means a rows, b rows, a rows, and so on. Empty: the weight, or each of its experts, is one
   /// matrix.
   std::vector<int64_t> matrix_rows;
-  /// The rows of a head of queries or keys, which repeat head by head. Empty: the parameter has no such rows.
+  /// The rows of one head and how QK-Clip scales them. The pattern repeats head by head. Empty: QK-Clip never
+  /// scales the parameter.
   std::vector<ScaledRows> scaled_rows;
   bool decay = true;  ///< weight decay applies (two or more dimensions)
   Read read = Read::kProduct;
@@ -221,8 +222,9 @@ class ParameterTable {
   int64_t trainable_count() const;
   const AdapterConfig& adapter() const { return adapter_; }
   int64_t tile_rows() const { return tile_rows_; }
-  /// Returns the heads of a layer, with the padding of all tensor-parallel ranks, and those of all layers.
+  /// Returns the number of heads of a layer, including the padding of tensor-parallel ranks.
   int64_t scored_heads() const { return scored_heads_; }
+  /// Returns the number of attention scores that a step records: scored_heads() for each layer.
   int64_t head_scores() const { return scored_heads_ * layers_; }
 
  private:

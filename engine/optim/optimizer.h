@@ -39,9 +39,10 @@ class Optimizer {
   Optimizer(const nn::ParameterTable& table, const OptimizerConfig& config, DType state = DType::kF32,
             uint64_t seed = 0, const std::function<mesh::Box(const nn::Parameter&)>& share = {});
 
-  /// Updates the weights, except those of matrices that update_matrix has updated, then clips heads, then
-  /// updates the average. The kernels read *scalars when they run. head_scores: the step's largest attention
-  /// scores, if the config clips them (score_clip.h).
+  /// Updates the weights, except those of matrices that update_matrix has updated, then scales the heads
+  /// whose scores exceed the limit (score_clip.h), then updates the average. The kernels read *scalars when
+  /// they run. `head_scores`: the step's largest attention scores; may be null if the config does not limit
+  /// them.
   void step(int32_t group, const OptimizerRun& run, const kernels::OptimizerScalars* scalars,
             const float* head_scores, const kernels::KernelTable& kernels, Stream& stream) const;
 

@@ -24,7 +24,8 @@ ScoreClip::ScoreClip(const nn::ParameterTable& table, double limit,
     if (!p.scaled_rows.empty()) add(p, share(p), (p.block - 1) * table.scored_heads());
 }
 
-/// Ranks divide such parameters by heads, so the rows of a share are consecutive, and begin with a head.
+/// Tensor-parallel ranks divide scaled parameters by heads, so the rows of a share are consecutive and begin
+/// with the first row of a head.
 void ScoreClip::add(const nn::Parameter& p, const mesh::Box& share, int64_t first_head) {
   const int64_t columns = p.shape.size() > 1 ? p.shape[1] : 1;
   const int64_t of_head =

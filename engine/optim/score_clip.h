@@ -1,12 +1,12 @@
 // ScoreClip: QK-Clip, which keeps attention scores from growing under optimizers with large updates (Kimi K2,
-// arXiv 2507.20534, section 2.1). After an update, the head whose largest score of the step S exceeds the
-// limit gets smaller queries and keys: the rows that make them are multiplied by powers of the factor
+// arXiv 2507.20534, section 2.1). After an update, each head whose largest score S in the step exceeds the
+// limit is scaled: the weight rows that produce its queries and keys are multiplied by powers of the factor
 // limit / S (nn::ScaledRows), so that the same scores would not exceed the limit again.
 //
-// Keys that several heads share are never scaled, because they would be scaled for each of these heads. So
-// plain attention scales a head's queries by the whole factor, for every number of key heads. In latent
-// attention, a head's own queries and keys are scaled by the root of the factor, and its rotated queries by
-// the whole factor; the rotated key, which all heads share, stays.
+// Plain attention scales only queries, by the whole factor, even if each head has its own keys: a key head
+// may be shared, and would then be scaled once for each of its heads. Latent attention scales a head's
+// unrotated queries and keys by the square root of the factor, and its rotated queries by the whole factor.
+// All heads share the rotated key, so it is not scaled.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +31,12 @@ ScoreSummary summary_of(const std::vector<float>& largest, double limit);
 class ScoreClip {
  public:
   ScoreClip() = default;  ///< no limit
-  /// `share`: as of Optimizer.
+  /// `share`: as for Optimizer.
   ScoreClip(const nn::ParameterTable& table, double limit,
             const std::function<mesh::Box(const nn::Parameter&)>& share);
 
-  /// Scales the f32 weights of the run's elements, and their rounded copy. largest: the largest score of each
-  /// head of the step (nn::ParameterTable::head_scores).
+  /// Scales the run's f32 weights and their rounded copy. `largest`: the largest score of each head in the
+  /// step (nn::ParameterTable::head_scores); without a limit it may be null.
   void apply(int32_t group, const OptimizerRun& run, const float* largest,
              const kernels::KernelTable& kernels, Stream& stream) const;
 

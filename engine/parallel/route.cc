@@ -21,7 +21,7 @@ bool farther(const LevelBytes& a, const LevelBytes& b) {
   return std::lexicographical_compare(b.rbegin(), b.rend(), a.rbegin(), a.rend());
 }
 
-/// For each key, the number of equal keys. Keys are mostly sorted.
+/// Returns, for each key, how many keys equal it. Usually the keys are already sorted.
 template <typename Key>
 std::vector<int64_t> equal_keys(const std::vector<Key>& keys) {
   std::vector<size_t> order(keys.size());

@@ -60,9 +60,10 @@ std::vector<size_t> placement_order(const Plan& plan, Space space) {
 }
 
 /// Keeps the slots that instructions [0, end) use, and the slots on which their offsets depend. An offset
-/// depends on slots placed earlier whose lifetimes overlap. The lifetimes of slots that are not kept begin
-/// after those of all kept slots that are placed later. Micro-batches are live for most of the step, and
-/// their offsets depend on almost all slots, so the smallest slots are left out up to the last micro-batch.
+/// depends on slots placed earlier whose lifetimes overlap, so a slot is dropped if its lifetime begins after
+/// the lifetimes of all kept slots placed after it have ended. Micro-batches (staging) are live for most of
+/// the step, so their offsets depend on almost all slots. The largest staging slot and all slots placed after
+/// it are therefore dropped.
 void keep_early(const Plan& plan, int32_t end, std::vector<size_t>* order) {
   const auto staged = [&](size_t id) { return plan.slots[id].category == Category::kStaging; };
   order->erase(std::find_if(order->begin(), order->end(), staged), order->end());

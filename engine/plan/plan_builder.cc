@@ -29,7 +29,8 @@ PlanBuilder::PlanBuilder(const char* name, const Sizes& sizes, const Stage& stag
   add_state();
 }
 
-/// Most states have no bytes: those of other stages' blocks. They get no slot (Plan::add_slot), so no name.
+/// States of other stages' blocks, which are most, have no bytes and get no slot (Plan::add_slot), so no name
+/// is made for them.
 SlotId PlanBuilder::state(const char* name, Category category, int64_t bytes, Role role, int32_t block) {
   if (bytes == 0 && role != Role::kWeightShards) return -1;
   std::string full = block < 0 ? std::string(name) : fmt::format("{}.{}", name, block);

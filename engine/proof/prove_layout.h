@@ -13,7 +13,7 @@ namespace hawser::train {
 /// Shrinks the model, batch and mesh of `config` so that a step is fast. Everything that affects the
 /// layout stays: stages and sizes of chunks (shrink_pipeline.h), shared tables, padding of the vocabulary,
 /// ZeRO stage, reduction, resharding, order of sums, data types, dropout, and frozen patterns that still
-/// match. Of a batch ramp two sizes stay: the second step has the smallest, the others the largest.
+/// match. A batch ramp keeps two sizes: the second step has the smallest, all others the largest.
 /// `*changes` receives a JSON array of {"pointer", "from", "to"}.
 config::ConfigTree shrink_for_proof(const config::ConfigTree& config, std::string* changes);
 

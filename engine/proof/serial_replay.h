@@ -75,7 +75,7 @@ class SerialReplay {
   const parallel::DataParallelStrategy strategy_;
   const bool sums_each_;  // ranks are summed after each micro-batch
   const std::unique_ptr<Player> player_, single_;
-  int64_t steps_ = 0, consumed_ = 0;  // rows
+  int64_t steps_ = 0, consumed_ = 0;  // consumed_: in rows
 };
 
 }  // namespace hawser::train

@@ -182,8 +182,8 @@ void shrink_expert_ranks(Shrinker* s) {
   if (fewer == 1) s->json()["moe"].erase("rows_factor");
 }
 
-/// Keeps two sizes of a ramp, the largest and the smallest, with their micro-batches reduced as those of the
-/// largest are. The smaller one is that of the second step alone.
+/// Keeps the largest and the smallest size of a ramp, each with fewer micro-batches (shrink_pipeline). Only
+/// the second step has the smallest size.
 void shrink_ramp(Shrinker* s, const config::ResolvedConfig& given) {
   if (given.batch.ramp.empty()) return;
   const int64_t least = given.batch.all_micro_batches().front(), most = s->get("/batch/grad_accum_steps"),

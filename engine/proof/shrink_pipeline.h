@@ -7,7 +7,7 @@
 
 namespace hawser::train {
 
-/// `micro_batches`: of a step, one of the config's sizes.
+/// `micro_batches`: of one step; one of config.batch.all_micro_batches().
 parallel::pipeline::SmallPipeline shrink_pipeline(const config::ResolvedConfig& config,
                                                   int64_t micro_batches);
 

@@ -53,7 +53,7 @@ class LayoutBounds {
   bool is_measured(const LayoutChoice& c) const { return measured(c) != nullptr; }
   /// Not a bound: with an estimate of transfers between data-parallel ranks, to try promising layouts first.
   double likely_seconds(const LayoutChoice& c) const { return likely_seconds(c, least_seconds(c)); }
-  /// `least_seconds`: those of the layout.
+  /// `least_seconds`: what least_seconds(c) returned.
   double likely_seconds(const LayoutChoice& c, double least_seconds) const;
 
  private:

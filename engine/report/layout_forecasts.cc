@@ -11,8 +11,8 @@
 namespace hawser::train {
 namespace {
 
-/// Returns the layout that stands for all with the same plans. Gradients of several micro-batches that are
-/// reduced once a step are complete until then, so ZeRO-2 has the plans of ZeRO-1.
+/// Returns the layout that stands for all with the same plans. If gradients are reduced once a step and every
+/// step has several micro-batches, they are unsharded until then, so ZeRO-2 has the plans of ZeRO-1.
 LayoutChoice plan_of(LayoutChoice c, const config::ResolvedConfig& config) {
   const std::vector<int64_t> sizes = config.batch.all_micro_batches();
   const bool once = config.zero.reduce == parallel::ReducePolicy::kPerStep &&
@@ -56,7 +56,7 @@ Tried LayoutForecasts::forecast(const LayoutChoice& choice, const config::Resolv
     forecast = std::make_unique<const Forecast>(config, cluster_, imbalance_);
   } catch (const Error& error) {
     if (error.code() != Code::kConfigInvalid) throw;
-    return tried;  // refused for what the rules do not know, such as the device
+    return tried;  // refused by a check outside the config rules, such as one for the device
   }
   tried.outcome = forecast->fits() ? Tried::Outcome::kFits : Tried::Outcome::kTooLarge;
   tried.layout = found_layout(choice, space_, *forecast);

@@ -68,7 +68,7 @@ class LayoutSpace {
   const config::Effective effective_;  ///< knows which fields a preset or a rule has set
   const config::ResolvedConfig base_;
   const int64_t ranks_;
-  const bool sets_micro_batch_, sets_recompute_;  // is_set of these fields, for each of many layouts
+  const bool sets_micro_batch_, sets_recompute_;  // is_set() of these fields, which every layout needs
   std::vector<int64_t> data_ranks_;  ///< of the meshes, whether or not they divide the global batch
   std::vector<LayoutChoice> choices_;
 };

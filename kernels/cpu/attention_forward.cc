@@ -187,7 +187,7 @@ HWS_SMALL void merge_tile(const AttentionForward& args, int64_t b, const Tile& t
   }
 }
 
-/// Raises *to to x, unless it is as large already. Several workers may raise the same number.
+/// Sets *to to the larger of *to and x, atomically: several workers may update the same number.
 inline void raise(float* to, float x) {
   float now;
   __atomic_load(to, &now, __ATOMIC_RELAXED);

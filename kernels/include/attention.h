@@ -39,8 +39,8 @@ struct AttentionShape {
   int64_t first_head = 0;  ///< number of head 0 in the whole layer, for dropout and `largest`
   Dropout dropout;
   /// CPU, forward, without softcap: if not null, largest[first_head + h] is raised to the largest score that
-  /// a query of head h has with a key that it sees. A maximum has no order, so its bits do not depend on how
-  /// calls, tiles and workers divide the rows.
+  /// a query of head h has with a key that it sees. A maximum does not depend on the order of its
+  /// operands, so neither do its bits on how calls, tiles and workers divide the rows.
   float* largest = nullptr;
 
   constexpr int64_t q_rows() const { return q_batch_rows > 0 ? q_batch_rows : seq_q; }

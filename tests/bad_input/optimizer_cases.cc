@@ -47,7 +47,7 @@ std::vector<Case> optimizer_rules_cases() {
           {"/optimizer/average", "decay 0.9 needs fp32 weights", "use precision \"bf16\""}),
       bad(R"({"optimizer": {"qk_clip": 0}})", {"/optimizer/qk_clip", "above 0"}),
       bad(R"({"optimizer": {"qk_clip": 100}, "model": {"qk_norm": true}})",
-          {"/optimizer/qk_clip", "model.qk_norm", "limit of 100", "remove it"}),
+          {"/optimizer/qk_clip", "model.qk_norm", "100.0 has no effect", "remove it"}),
       bad(R"({"optimizer": {"qk_clip": 100}, "model": {"attention_softcap": 50}})",
           {"/optimizer/qk_clip", "attention_softcap 50", "remove it"}),
       bad(R"({"optimizer": {"qk_clip": 100}, "adapter": {"rank": 4}})",

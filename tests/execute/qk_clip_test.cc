@@ -75,7 +75,7 @@ std::vector<StepRecord> run(const Problem& problem, const Layout& layout, int st
   return records;
 }
 
-/// By which power of limit / S a row of a parameter is scaled.
+/// Returns the power of limit / S by which a row of a parameter is scaled.
 double power_of(const nn::ModelConfig& m, const std::string& name, int64_t row) {
   if (!m.is_latent()) return name.find(".attention.q.") != name.npos ? 1 : 0;
   if (ends_in_any(name, {".q.weight", ".q_b.weight"})) return row % m.head_dim < kNope ? 0.5 : 1;
