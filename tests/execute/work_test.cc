@@ -113,10 +113,18 @@ bool depends_on_data(const std::string& json) {
   return train::assemble(config::ConfigTree::from_json(json)).config.mesh.ep > 1;
 }
 
+/// Raises the limit of attention scores above all scores: plans do not count the work of scaling heads, which
+/// depends on the data.
+std::string without_clipped_heads(const std::string& config) {
+  auto json = nlohmann::json::parse(config);
+  if (json["optimizer"].contains("qk_clip")) json["optimizer"]["qk_clip"] = 1e30;
+  return json.dump();
+}
+
 TEST(StepWork, OfRandomConfigsIsWhatAProfileCounts) {
   for (const uint64_t seed : random_seeds(60)) {
     SCOPED_TRACE(seed);
-    const std::string json = random_config(seed);
+    const std::string json = without_clipped_heads(random_config(seed));
     SCOPED_TRACE(json);
     if (depends_on_data(json)) continue;
     try {
