@@ -1130,8 +1130,8 @@ HWS_API hws_status hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn cal
  * over pairs: the means over the pairs of the last step of "chosen_reward", "rejected_reward" and "margin",
  * and "accuracy", the share of pairs whose chosen answer has the higher reward, where equal rewards count as
  * half a pair; "validation_preferences": those of the last validation.
- * "attention_scores", with optimizer.qk_clip: "largest", the largest score of the last step (null if it is not
- * finite), and "heads_above_limit", the number of heads, summed over layers, that exceeded the limit.
+ * "attention_scores", with optimizer.qk_clip: "largest", the largest score of the last step (null if it is
+ * not finite), and "heads_above_limit", the number of heads, summed over layers, that exceeded the limit.
  * "experts", for a model with experts: for each layer the load of the busiest and the idlest over their
  * mean, the number of idle ones, the mean number of rounds in which a micro-batch's rows were sent to them,
  * the share of choices dropped, and both losses of its router. "event_failures" counts records of
