@@ -127,14 +127,6 @@ std::string find_deadlock(const std::vector<EnginePlans>& all) {
   return "";
 }
 
-plan::Sizes without_costs_of_blocks(plan::Sizes sizes) {
-  for (auto* const costs : {&sizes.block_forward, &sizes.block_backward, &sizes.block_backward_input,
-                            &sizes.block_backward_weight, &sizes.block_recompute, &sizes.block_repeat})
-    costs->clear();
-  for (std::vector<plan::Cost>& costs : sizes.block_forward_deferring) costs.clear();
-  return sizes;
-}
-
 /// Returns the plan of the largest step of each stage, before memory and waits are assigned.
 std::vector<plan::Plan> begin_steps(const std::vector<std::unique_ptr<StagePlanner>>& stages,
                                     size_t sent_lifetime) {

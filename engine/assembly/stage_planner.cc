@@ -59,6 +59,11 @@ plan::NoGraphs no_graphs(const config::ResolvedConfig& config, const Target& tar
   return form.shares_rows && !target.peers ? kHostExchanges : kNone;
 }
 
+/// The costs of each block in plan::Sizes, beside block_forward_deferring.
+constexpr std::vector<plan::Cost> plan::Sizes::*kCostsOfBlocks[] = {
+    &plan::Sizes::block_forward,         &plan::Sizes::block_backward,  &plan::Sizes::block_backward_input,
+    &plan::Sizes::block_backward_weight, &plan::Sizes::block_recompute, &plan::Sizes::block_repeat};
+
 /// Returns the costs of the stage's own blocks, because copying all costs takes long. Other blocks keep only
 /// exchanges that overlap: the schedule pairs blocks if any block of the model has such exchanges.
 std::vector<plan::Cost> own_costs(const std::vector<plan::Cost>& all, const std::vector<int64_t>& stage_of,
@@ -77,16 +82,19 @@ plan::Sizes own_sizes(const PipelineForm& form, int64_t stage) {
   const std::vector<int64_t>& stage_of = form.data.stage_of;
   if (stage_of.empty()) return all;  // there is one stage
   plan::Sizes own = form.without_blocks;
-  using plan::Sizes;
-  for (const auto costs : {&Sizes::block_forward, &Sizes::block_backward, &Sizes::block_backward_input,
-                           &Sizes::block_backward_weight, &Sizes::block_recompute, &Sizes::block_repeat})
-    own.*costs = own_costs(all.*costs, stage_of, stage);
+  for (const auto costs : kCostsOfBlocks) own.*costs = own_costs(all.*costs, stage_of, stage);
   for (size_t i = 0; i < all.block_forward_deferring.size(); ++i)
     own.block_forward_deferring[i] = own_costs(all.block_forward_deferring[i], stage_of, stage);
   return own;
 }
 
 }  // namespace
+
+plan::Sizes without_costs_of_blocks(plan::Sizes sizes) {
+  for (const auto costs : kCostsOfBlocks) (sizes.*costs).clear();
+  for (std::vector<plan::Cost>& costs : sizes.block_forward_deferring) costs.clear();
+  return sizes;
+}
 
 StagePlanner::StagePlanner(const PipelineForm& form, int64_t stage)
     : form_(form),

@@ -21,6 +21,9 @@ struct PipelineForm {
   parallel::DataParallelStrategy data;  ///< with stage_of set
 };
 
+/// Returns the sizes without costs of blocks, for PipelineForm::without_blocks.
+plan::Sizes without_costs_of_blocks(plan::Sizes sizes);
+
 class StagePlanner {
  public:
   StagePlanner(const PipelineForm& form, int64_t stage);
