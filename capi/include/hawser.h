@@ -1191,12 +1191,13 @@ HWS_API hws_status hws_engine_set_trace(hws_engine* engine, int32_t detail);
 HWS_API hws_status hws_engine_trace(const hws_engine* engine, int32_t format, hws_buffer** out);
 /** *out: where the time of the steps went since HWS_TRACE_KERNELS was set, without the first step, which
  * warms up, if there is another. HWS_FORMAT_JSON: {"ranks": [{"rank", "steps", "seconds", "waited_seconds",
- * "communication": {"calls", "seconds", "bytes"}, "exchanges": the same within blocks (pairs of dualpipev
- * computed during "beside_seconds" of them), "kernels": [{"kernel", "type", "calls", "seconds", "flops",
- * "bytes"}]}]}, slowest kernel first. A matmul, also a fused one such as "matmul_gelu", has a row for each
- * shape ("m", "n", "k", "a_transposed", "b_transposed"). Attention has a row for each number of keys and size
- * of a head ("length", "head_dim"). flops are those of matrix products and attention; bytes are those of the
- * operands, each read or written once. HWS_FORMAT_TEXT: the same as a table. Errors:
+ * "communication": {"calls", "seconds", "bytes"}, "exchanges": the same within blocks (the rank computed
+ * during "beside_seconds" of them: pairs of dualpipev, and chunks of mesh.tp_chunks), "kernels":
+ * [{"kernel", "type", "calls", "seconds", "flops", "bytes"}]}]}, slowest kernel first. A matmul, also a
+ * fused one such as "matmul_gelu", has a row for each shape ("m", "n", "k", "a_transposed",
+ * "b_transposed"). Attention has a row for each number of keys and size of a head ("length", "head_dim").
+ * flops are those of matrix products and attention; bytes are those of the operands, each read or written
+ * once. HWS_FORMAT_TEXT: the same as a table. Errors:
  * HWS_FAILED_PRECONDITION if no step was recorded. */
 HWS_API hws_status hws_engine_profile(const hws_engine* engine, int32_t format, hws_buffer** out);
 /** *out: the flight recorder, the last calls (up to 2,048) of each rank of this process to other ranks,

@@ -202,7 +202,7 @@ std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::
                                           const Target& target, bool inference) {
   require_countable(model, config);
   const parallel::Strategies strategies = strategies_of(config);
-  strategies.require_effect(target.in_place);
+  strategies.require_effect(target.in_place, target.peers);
   if (!inference) require_quantized(model, strategies.form().data);
   if (!inference) require_optimizers(model, target);
   ExchangeNotes notes;

@@ -14,6 +14,11 @@ struct ExchangeNote {
   int64_t bytes = 0;           ///< bytes that one rank sends, by the ring form of the operation
   double flops = 0;            ///< computed since the previous exchange, or since the call began
   bool beside = false;         ///< sent asynchronously: the partner of a pair may compute until it is awaited
+  /// FLOPs that the rank itself computes between the beginning of the exchange and the wait for it and for
+  /// all exchanges before it. 0: it waits at once. kUntilNext: it begins the next exchange before it waits.
+  double hiding_flops = 0;
+  static constexpr double kUntilNext = -1;
+  bool is_hidden() const { return hiding_flops != 0; }
 };
 
 /// The exchanges of one call of a module, in order, and the FLOPs computed since the last of them.
@@ -25,6 +30,13 @@ struct ExchangeNotes {
     list.push_back({group, operation, bytes, flops, false});
     flops = 0;
   }
+  /// The rank computes while the exchange that was added last runs, until await.
+  void begun() { list.back().hiding_flops = ExchangeNote::kUntilNext; }
+  void await() {
+    if (list.empty() || list.back().hiding_flops != ExchangeNote::kUntilNext) return;
+    list.back().hiding_flops = flops;
+    flops = 0;
+  }
 };
 
 /// True if the exchange is among the ranks of `group`.
@@ -34,6 +46,13 @@ inline bool is_of(const ExchangeNote& note, std::string_view group) { return gro
 inline bool any_beside(const std::vector<ExchangeNote>& notes) {
   for (const ExchangeNote& note : notes)
     if (note.beside) return true;
+  return false;
+}
+
+/// True if the rank itself computes during any of the exchanges.
+inline bool any_hidden(const std::vector<ExchangeNote>& notes) {
+  for (const ExchangeNote& note : notes)
+    if (note.is_hidden()) return true;
   return false;
 }
 

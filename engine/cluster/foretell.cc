@@ -1,6 +1,7 @@
 #include "engine/cluster/foretell.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace hawser::cluster {
@@ -27,8 +28,8 @@ class Ascribed {
   }
 
  private:
-  /// Adds the seconds of an instruction. Only the other half of a pair can hide its exchanges, because the
-  /// stage itself takes part in them.
+  /// Adds the seconds of an instruction. What it waited for its exchanges is divided among them: of a pair by
+  /// how long they take, otherwise by how long it waits for each.
   void add_instruction(size_t i) {
     const Instruction& n = plan_.instructions[i];
     if (n.is_transfer()) {
@@ -38,15 +39,18 @@ class Ascribed {
     const Times& t = line_.times[i];
     times_.computing += t.end - t.begin - t.exchanging;
     if (t.exchanging <= 0) return;
-    std::vector<const Instruction*> both{&n};
-    if (n.overlaps_next) both.push_back(&plan_.instructions[i + 1]);
-    double all = 0;
-    for (const Instruction* half : both)
-      for (const ExchangeNote& note : half->exchanges) all += costs_.exchange_seconds(note);
-    for (const Instruction* half : both)
-      for (const ExchangeNote& note : half->exchanges)
-        exposed(parallel::sent_in(note).group) +=
-            all > 0 ? t.exchanging * costs_.exchange_seconds(note) / all : 0;
+    std::vector<ExchangeNote> notes = n.exchanges;
+    std::vector<double> shares;
+    if (n.overlaps_next) {
+      const std::vector<ExchangeNote>& other = plan_.instructions[i + 1].exchanges;
+      notes.insert(notes.end(), other.begin(), other.end());
+      for (const ExchangeNote& note : notes) shares.push_back(costs_.exchange_seconds(note));
+    } else {
+      shares = costs_.exposed_seconds(n, t.end - t.begin - t.exchanging);
+    }
+    const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
+    for (size_t e = 0; e < notes.size() && all > 0; ++e)
+      exposed(parallel::sent_in(notes[e]).group) += t.exchanging * shares[e] / all;
   }
 
   /// Returns the transfer whose end ended the wait; the number of instructions if there is none.

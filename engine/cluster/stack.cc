@@ -81,8 +81,7 @@ void recompute_more(const Stack& stack, const plan::Plan& plan, plan::CostTable*
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
     const plan::Instruction& n = plan.instructions[i];
     if (n.op != plan::Op::kForward && n.op != plan::Op::kRecompute) continue;
-    double all = costs->seconds[i];
-    for (const ExchangeNote& note : n.exchanges) all += costs->exchange_seconds(note);
+    const double all = costs->seconds[i] + costs->all_exposed_seconds(n, costs->seconds[i]);
     if (n.op == plan::Op::kForward)
       forwards.emplace(n.block, all);
     else

@@ -36,6 +36,8 @@ bool has_too_many_ranks(const Effective& c) {
   return c.integer("/mesh/dp_replicate") * c.integer("/mesh/dp_shard") > kMostRanks;
 }
 
+bool sums_in_chunks(const Effective& c) { return c.integer("/mesh/tp_chunks") > 1; }
+
 /// Returns the ranks over which gradients are summed: each has different rows, or different tokens of the
 /// same rows.
 int64_t summed_ranks(const Effective& c) { return data_parallel_ranks(c) * c.integer("/mesh/cp"); }
@@ -156,6 +158,24 @@ constexpr Check kParallelChecks[] = {
      [](const Effective& c) { return c.flag("/mesh/sequence_parallel") && c.integer("/mesh/tp") == 1; },
      "has no effect: mesh.tp is 1, and sequence parallelism divides rows among tensor-parallel ranks",
      "remove it, or set /mesh/tp to 2 or more"},
+    {"/mesh/tp_chunks",
+     {"/mesh/tp_chunks", "/mesh/tp"},
+     [](const Effective& c) { return sums_in_chunks(c) && c.integer("/mesh/tp") == 1; },
+     "{/mesh/tp_chunks} chunks have no effect: mesh.tp is 1, so no products are summed over ranks",
+     "remove it, or set /mesh/tp to 2 or more"},
+    {"/mesh/tp_chunks",
+     {"/mesh/tp_chunks", "/recompute/rows"},
+     [](const Effective& c) { return sums_in_chunks(c) && c.integer("/recompute/rows") > 0; },
+     "{/mesh/tp_chunks} chunks of all rows cannot be cut from tiles: recompute.rows is {/recompute/rows}, so "
+     "the MLP computes that many rows at a time",
+     "use 1, or set /recompute/rows to 0"},
+    {"/mesh/tp_chunks",
+     {"/mesh/tp_chunks", "/adapter/dora"},
+     [](const Effective& c) { return sums_in_chunks(c) && c.flag("/adapter/dora"); },
+     "is {/mesh/tp_chunks}, but with DoRA a product sums norms of weights over ranks, which would wait for "
+     "the "
+     "chunk before",
+     "use 1, or turn adapter.dora off"},
 
     {"/zero/stage",
      {"/zero/stage", "/mesh/dp_shard", "/mesh/cp"},

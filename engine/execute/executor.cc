@@ -113,7 +113,8 @@ void Executor::step(const plan::Plan& plan, size_t index, Run* run) {
   } else {
     execute(plan, index, run);
     conclude(plan, n, run);
-    if (recording_) recording_->ended(index);
+    const double waited = s_.communication.blocks->take_waited();
+    if (recording_) recording_->ended(index, waited);
   }
   slots_->release(plan, index, transfers_.done());
 }
@@ -137,7 +138,7 @@ void Executor::step_pair(const plan::Plan& plan, size_t index, Run* run) {
     };
   };
   s_.communication.overlap.fibers->run(half(index), half(index + 1));
-  const double waited = s_.communication.overlap.wire->take_waited();
+  const double waited = s_.communication.blocks->take_waited();
   if (recording_) recording_->pair_ended(index, waited);
   for (const size_t i : {index, index + 1}) {
     conclude(plan, plan.instructions[i], run);
@@ -152,7 +153,7 @@ void Executor::wait_for(const plan::Plan& plan, const plan::LaneMarks& transfers
 void Executor::give_up(const plan::Plan& plan) {
   slots_->release_all(plan, transfers_.done());
   end_transfers();  // the first error counts
-  if (s_.communication.overlap.wire != nullptr) s_.communication.overlap.wire->settle();
+  s_.communication.blocks->settle();
   if (s_.communication.devices != nullptr) s_.communication.devices->drain();
   if (s_.communication.overlap.peers != nullptr) s_.communication.overlap.peers->drain();
   slots_->drain(plan, transfers_.done());

@@ -77,9 +77,8 @@ class Executor {
   };
   /// For instructions that overlap the next one; all null if no plan has any.
   struct Overlap {
-    FiberPair* fibers = nullptr;          ///< runs the two instructions
-    parallel::BlockWire* wire = nullptr;  ///< carries exchanges while the other instruction computes
-    comm::DeviceComm* peers = nullptr;    ///< the same between devices
+    FiberPair* fibers = nullptr;        ///< runs the two instructions
+    comm::DeviceComm* peers = nullptr;  ///< carries exchanges between devices meanwhile
   };
   struct Communication {
     comm::RankComm* rank = nullptr;  ///< null for one rank

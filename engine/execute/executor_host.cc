@@ -30,7 +30,7 @@ void Executor::step_on_host(const plan::Plan& plan, size_t index) {
       HWS_CHECK(!"the host's processor does not run this op");
   }
   transfers_.ran_on_host(index);
-  if (recording_) recording_->ended(index);
+  if (recording_) recording_->ended(index, 0);
   slots_->release(plan, index, transfers_.done());
 }
 

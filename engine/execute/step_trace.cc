@@ -26,6 +26,11 @@ size_t calls_of(const plan::Plan& plan) {
   return calls;
 }
 
+bool sums_in_chunks(const plan::Plan& plan) {
+  return std::any_of(plan.instructions.begin(), plan.instructions.end(),
+                     [](const plan::Instruction& n) { return any_hidden(n.exchanges); });
+}
+
 }  // namespace
 
 StepTrace::StepTrace(const plan::Plan& plan, comm::RankComm* comm, const parallel::OutsideArena* outside)
@@ -36,7 +41,7 @@ StepTrace::StepTrace(const plan::Plan& plan, comm::RankComm* comm, const paralle
     lanes_.push_back({name, lanes_.empty(), std::vector<comm::Record>(calls_of(plan) + kTakeEvery)});
   // A transport with a single lane carries the exchanges in lane 0.
   nexts_.resize(lanes_.size());
-  block_lane_ = find_lane("block", 0);
+  block_lane_ = sums_in_chunks(plan) ? find_lane("chunks", 0) : find_lane("block", find_lane("chunks", 0));
   expert_lane_ = find_lane("experts", block_lane_);
 }
 
@@ -66,13 +71,18 @@ void StepTrace::begin_half(size_t first) {
 void StepTrace::turn(size_t index) { marks_[index].ready = steady_seconds(); }
 void StepTrace::starts(size_t index) { marks_[index].begin = steady_seconds(); }
 void StepTrace::pair_ended(size_t index, double waited) {
-  ended(index), ended(index + 1);
+  end(index), end(index + 1);
   marks_[index].waited = waited;
   Mark& other = marks_[index + 1];
   other.ready = other.begin = other.end = marks_[index].end;
 }
 
-void StepTrace::ended(size_t index) {
+void StepTrace::ended(size_t index, double waited) {
+  end(index);
+  marks_[index].waited = waited;
+}
+
+void StepTrace::end(size_t index) {
   marks_[index].end = steady_seconds();
   count_calls(static_cast<int64_t>(plan_.instructions[index].exchanges.size()));
 }
@@ -139,20 +149,26 @@ void StepTrace::add_exchanges(const Calls& lane) {
 }
 
 /// Returns the seconds of an instruction's exchanges, and advances `nexts`, the next record of each lane. All
-/// exchanges of a pair are attributed to its first instruction.
+/// exchanges of a pair are attributed to its first instruction. Of exchanges during which the rank computes,
+/// only the time counts as awaited in which it waited for them.
 StepTrace::Exchanged StepTrace::exchanged(size_t i, std::vector<size_t>* nexts) const {
   Exchanged all;
   if (i > 0 && plan_.instructions[i - 1].overlaps_next) return all;
   const bool pair = plan_.instructions[i].overlaps_next;
+  bool overlaps = false;
   for (size_t half = i; half < i + (pair ? 2 : 1); ++half) {
+    bool more = false;  // the exchange before was not awaited, so this one was begun, too
     for (const ExchangeNote& note : plan_.instructions[half].exchanges) {
       const size_t l = hawser::is_of(note, "ep") ? expert_lane_ : block_lane_;
       if ((*nexts)[l] == lanes_[l].recorded) continue;
       const comm::Record& call = lanes_[l].records[(*nexts)[l]++];
-      (pair && note.beside ? all.beside : all.awaited) += call.ended - call.begun;
+      const bool beside = (pair && note.beside) || note.is_hidden() || more;
+      more = note.hiding_flops == ExchangeNote::kUntilNext;
+      overlaps |= beside;
+      (beside ? all.beside : all.awaited) += call.ended - call.begun;
     }
   }
-  if (!pair) return all;
+  if (!overlaps) return all;
   all.awaited += marks_[i].waited;
   all.beside = std::max(0.0, all.beside - marks_[i].waited);
   return all;

@@ -37,7 +37,7 @@ class StepTrace {
     // Exchanges within blocks, on the compute lane. With a single-lane transport they count as transfers.
     int64_t exchanges = 0, exchanged_bytes = 0;
     double exchanging = 0;
-    double beside = 0;  ///< the part that overlapped with computation, in pairs of instructions
+    double beside = 0;  ///< the part that overlapped with computation
   };
   const Sums& sums() const { return sums_; }
 
@@ -48,7 +48,8 @@ class StepTrace {
   void turn(size_t index);    ///< the compute lane reached the instruction
   void starts(size_t index);  ///< it has waited for what the instruction needs
   void issued(size_t index, comm::Work work);
-  void ended(size_t index);
+  /// The instruction has ended. It waited for `waited` seconds for exchanges during which it computed.
+  void ended(size_t index, double waited);
   /// Both instructions of the pair that begins with `index` have ended. The pair waited for `waited` seconds
   /// for its overlapped exchanges.
   void pair_ended(size_t index, double waited);
@@ -71,13 +72,14 @@ class StepTrace {
   /// The times of one instruction. `last` is its last call.
   struct Mark {
     double ready = 0, begin = 0, end = 0;
-    double waited = 0;  ///< of a pair: seconds waited for its overlapped exchanges
+    double waited = 0;  ///< seconds waited for exchanges during which it, or the pair, computed
     comm::Work last;
   };
   struct Half {
     size_t end = 0;  ///< end of the recorded instructions
     double drain_begin = 0, drain_end = 0;
   };
+  void end(size_t index);
   void begin_sums();
   void add_half();
   void take_records();

@@ -22,6 +22,8 @@ struct MeshConfig {
   /// Ranks of tp also divide the rows of the residual stream.
   bool sequence_parallel = false;
   int64_t ep = 1;  ///< ranks that divide experts; they are ranks of the other axes of a stage
+  /// Chunks of rows in which ranks of tp sum the results of products, each while the next one is computed.
+  int64_t tp_chunks = 1;
 
   /// Number of ranks: the world.
   int64_t world() const { return pp * dp() * cp * tp; }
@@ -45,6 +47,7 @@ void each_key(MeshConfig& m, auto&& visit) {
   visit("tp", m.tp);
   visit("sequence_parallel", m.sequence_parallel);
   visit("ep", m.ep);
+  visit("tp_chunks", m.tp_chunks);
 }
 
 /// "pp 2 x dp_replicate 2 x dp_shard 3 x cp 2 x tp 4"; model axes appear only if they are above 1.

@@ -73,16 +73,22 @@ void Attention::project(const Context& ctx, const AttentionSaved& saved, const v
                    ctx.type, {rows, kv_heads_, qk_width_});
 }
 
-void Attention::forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, void* y,
-                        const void* x) const {
+void Attention::forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin,
+                        const BranchSum& y, const void* x) const {
   RegionScope scope(*ctx.workspace);
   AttentionSaved full = saved;
   full.qkv = inputs(ctx).full(ctx, saved.qkv), full.raw_qk = raw_inputs(ctx).full(ctx, saved.raw_qk);
   full.core.o = core_.output(ctx).full(ctx, saved.core.o);
   recompute(ctx, full, cos_sin, x, true);
-  out_.forward(ctx, y, y_type(ctx), out_.out(), full.core.o, ctx.rows());
+  project_out(ctx, y, full.core.o);
   inputs(ctx).encode(ctx, saved.qkv, full.qkv), raw_inputs(ctx).encode(ctx, saved.raw_qk, full.raw_qk);
   core_.output(ctx).encode(ctx, saved.core.o, full.core.o);
+}
+
+void Attention::project_out(const Context& ctx, const BranchSum& y, const void* o) const {
+  y.compute(ctx, [&](const Context& part, int64_t first, void* to) {
+    out_.forward(part, to, y.type(), out_.out(), advance(o, first * out_.in(), ctx.type), part.rows());
+  });
 }
 
 void Attention::recompute(const Context& ctx, AttentionSaved saved, const float* cos_sin, const void* x,
@@ -101,7 +107,7 @@ void* Attention::take_dqkv(const Context& ctx, Region& region) const {
 }
 
 void Attention::backward_input(const Context& ctx, const AttentionSaved& saved, const float* cos_sin,
-                               void* dqkv, void* dx, const void* dy, DType dy_type) const {
+                               void* dqkv, const BranchSum& dx, const void* dy, DType dy_type) const {
   const int64_t rows = ctx.rows(), k_begin = heads_ * head_dim_;
   void* const dk = advance(dqkv, k_begin, ctx.type);
   RegionScope of_raw(*ctx.workspace);
@@ -123,7 +129,10 @@ void Attention::backward_input(const Context& ctx, const AttentionSaved& saved, 
     k_norm_->backward(ctx, saved.k_norm, dk, ctx.type, qkv_width_, dk, ctx.type, qkv_width_,
                       advance(raw_qk, k_begin, ctx.type), ctx.type, {rows, kv_heads_, qk_width_});
   }
-  qkv_.backward_input(ctx, dx, dx_type(ctx), dqkv, ctx.type, rows);
+  dx.compute(ctx, [&](const Context& part, int64_t first, void* to) {
+    qkv_.backward_input(part, to, dx.type(), advance(dqkv, first * qkv_width_, ctx.type), ctx.type,
+                        part.rows());
+  });
 }
 
 void Attention::backward_out_weight(const Context& ctx, const AttentionSaved& saved, const void* dy,
@@ -136,8 +145,8 @@ void Attention::backward_qkv_weight(const Context& ctx, const void* dqkv, const 
   qkv_.backward_weight(ctx, dqkv, ctx.type, x, ctx.rows());
 }
 
-void Attention::forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, void* y,
-                               const void* x) const {
+void Attention::forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin,
+                               const BranchSum& y, const void* x) const {
   const int64_t rows = ctx.rows(), kv_width = kv_heads_ * head_dim_, q_width = heads_ * head_dim_;
   RegionScope scope(*ctx.workspace);
   void* const q = ctx.take(rows * q_width);
@@ -157,7 +166,7 @@ void Attention::forward_cached(const Context& ctx, const KvCache& cache, const f
   rotate(ctx, cos_sin, q, heads_, q_width, false);
   rotate(ctx, cos_sin, k, kv_heads_, kv_width, false);
   core_.forward_cached(ctx, core, {q, cache.rows, values, q_width, kv_width}, cache.length);
-  out_.forward(ctx, y, y_type(ctx), out_.out(), core.o, rows);
+  project_out(ctx, y, core.o);
 }
 
 }  // namespace hawser::nn

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "engine/nn/attention_core.h"
+#include "engine/nn/branch_sum.h"
 #include "engine/nn/context.h"
 #include "engine/nn/linear.h"
 #include "engine/nn/model_config.h"
@@ -48,8 +49,8 @@ class Attention {
   /// Return the types of y and dx below.
   DType y_type(const Context& ctx) const { return out_.writes_once() ? ctx.branch_type() : DType::kF32; }
   DType dx_type(const Context& ctx) const { return qkv_.writes_once() ? ctx.branch_type() : DType::kF32; }
-  /// Computes y[rows, C] from x[rows, C] (the normalised input, activation type).
-  void forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, void* y,
+  /// Computes addends of y[rows, C] from x[rows, C] (the normalised input, activation type).
+  void forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, const BranchSum& y,
                const void* x) const;
   /// Recomputes the activations in `saved`: the inputs of the core from x, unless x is null; then, if
   /// `attends` is true, the activations that the core saves.
@@ -57,9 +58,9 @@ class Attention {
                  bool attends) const;
   /// Takes memory for the gradient of the output of the q, k, v projection.
   void* take_dqkv(const Context& ctx, Region& region) const;
-  /// Computes dx[rows, C] from dy[rows, C], and the weight gradients of QK-norm. Fills `dqkv`.
+  /// Computes addends of dx[rows, C] from dy[rows, C], and the weight gradients of QK-norm. Fills `dqkv`.
   void backward_input(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, void* dqkv,
-                      void* dx, const void* dy, DType dy_type) const;
+                      const BranchSum& dx, const void* dy, DType dy_type) const;
   /// Computes the weight gradients of the output projection, from dy and the core's output.
   void backward_out_weight(const Context& ctx, const AttentionSaved& saved, const void* dy,
                            DType dy_type) const;
@@ -67,7 +68,7 @@ class Attention {
   void backward_qkv_weight(const Context& ctx, const void* dqkv, const void* x) const;
   /// Used in generation: the rows are the next positions of one text; their keys and values are appended to
   /// the cache.
-  void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, void* y,
+  void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, const BranchSum& y,
                       const void* x) const;
 
   /// Returns rows of x that are saved for backward_qkv_weight.
@@ -80,6 +81,7 @@ class Attention {
   void rotate(const Context& ctx, const float* cos_sin, void* x, int64_t heads, int64_t stride,
               bool inverse) const;
   void project(const Context& ctx, const AttentionSaved& saved, const void* x) const;
+  void project_out(const Context& ctx, const BranchSum& y, const void* o) const;
 
   const ModelConfig& model_;
   int64_t heads_, kv_heads_, head_dim_, qkv_width_, qk_width_;

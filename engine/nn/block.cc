@@ -9,10 +9,6 @@ namespace {
 
 std::string block_at(int64_t layer, const char* name) { return fmt::format("blocks.{}.{}", layer, name); }
 
-/// Returns the array of a branch with the type that Exchange needs. If several ranks compute the branch, the
-/// array is f32. Otherwise the exchange has one rank and moves nothing.
-float* floats(void* p) { return static_cast<float*>(p); }
-
 }  // namespace
 
 Block::Block(const ParameterTable& table, const ModelConfig& model, int64_t layer, const MoeTraining& moe)
@@ -151,9 +147,9 @@ void Block::forward(const Context& ctx, const BlockSaved& s, const float* cos_si
     const Context branch = mlp_.context(ctx);
     if (ends_here && mlp_.remakes_in_tiles(branch)) return;
     if (ends_here) return mlp_.forward(branch, s.mlp, nullptr, enter(branch, n));
-    float* const whole = branch.exchange->whole_rows(branch, floats(mlp_out), width_);
-    mlp_.forward(branch, s.mlp, whole, enter(branch, n));
-    branch.exchange->leave(branch, floats(mlp_out), whole, width_);
+    const BranchSum of_ranks(branch, mlp_out, mlp_.y_type(ctx), width_);
+    mlp_.forward(branch, s.mlp, &of_ranks, enter(branch, n));
+    of_ranks.finish();
   }
   if (left != nullptr) return;
   const kernels::ResidualForward last =
@@ -167,9 +163,9 @@ void Block::forward_attention(const Context& ctx, const BlockSaved& s, const flo
   attention_norm_.forward(ctx, s.attention_norm, n, ctx.type, x, ctx.own_rows().count);
   {
     RegionScope of_branch(*ctx.workspace);
-    float* const whole = ctx.exchange->whole_rows(ctx, floats(out), width_);
-    attention_.forward(ctx, s.attention, cos_sin, whole, enter(ctx, n));
-    ctx.exchange->leave(ctx, floats(out), whole, width_);
+    const BranchSum of_ranks(ctx, out, attention_.y_type(ctx), width_);
+    attention_.forward(ctx, s.attention, cos_sin, of_ranks, enter(ctx, n));
+    of_ranks.finish();
   }
   RegionScope of_sum(*ctx.workspace);
   mlp_norm_.forward(ctx, s.mlp_norm, n, ctx.type,
@@ -249,8 +245,8 @@ void Block::backward_weight(const Context& ctx, BlockRegions& regions) const {
 }
 
 /// Computes the gradients of the projections too, unless `later` keeps their inputs for the weight pass. The
-/// last projection's gradients overlap with the exchange of the branch's input gradient; with DoRA they come
-/// first, because they contain an exchange of norms.
+/// last projection's gradients overlap with the exchange of the branch's input gradient, except with DoRA,
+/// because they contain an exchange of norms.
 void Block::backward_mlp(const Context& ctx, const BlockSaved& s, const StreamGradient& dx,
                          const WeightPassInputs* later) const {
   const RegionScope scope(*ctx.workspace);
@@ -269,17 +265,16 @@ void Block::backward_mlp(const Context& ctx, const BlockSaved& s, const StreamGr
     if (later) mlp_input(ctx).encode(ctx, later->mlp_in, kept);
     return;
   }
-  float* const whole = branch.exchange->whole_rows(branch, floats(dn), width_);
+  const BranchSum of_ranks(branch, dn, dn_type, width_);
   FeedForwardMade made = later ? later->mlp : FeedForwardMade();
   if (!later) mlp_.take_weight_pass_inputs(branch, *ctx.workspace, &made);
   {
     const RegionScope of_activation(*ctx.workspace);
     if (!later) mlp_.take_activation(branch, s.mlp, *ctx.workspace, &made);
-    mlp_.backward_input(branch, s.mlp, made, whole, dy.data, dy.type);
-    if (!later && model_.adapter.dora) mlp_.backward_down_weight(branch, s.mlp, made, dy.data, dy.type);
-    branch.exchange->enter_backward(branch, floats(dn), whole, width_);
-    if (!later && !model_.adapter.dora) mlp_.backward_down_weight(branch, s.mlp, made, dy.data, dy.type);
-    branch.exchange->finish();
+    mlp_.backward_input(branch, s.mlp, made, of_ranks, dy.data, dy.type);
+    if (model_.adapter.dora) of_ranks.finish();
+    if (!later) mlp_.backward_down_weight(branch, s.mlp, made, dy.data, dy.type);
+    if (!model_.adapter.dora) of_ranks.finish();
   }
   void* const in = later ? mlp_input(ctx).full(ctx, later->mlp_in) : ctx.take(elements);
   mlp_norm_.backward_residual(ctx, s.mlp_norm, dx, in, dn, dn_type, s.x_mid);
@@ -300,11 +295,10 @@ void Block::backward_mlp_in_tiles(const Context& ctx, const BlockSaved& s, void*
                       ctx.residual_type, {own.count, 1, width_});
     in = enter(ctx, n);
   }
-  float* const whole = ctx.exchange->whole_rows(ctx, floats(dn), width_);
-  mlp_.backward_in_tiles(ctx, s.mlp, later ? later->mlp : FeedForwardMade(), whole, dy.data, dy.type, in,
+  const BranchSum of_ranks(ctx, dn, mlp_.dx_type(ctx), width_);
+  mlp_.backward_in_tiles(ctx, s.mlp, later ? later->mlp : FeedForwardMade(), of_ranks, dy.data, dy.type, in,
                          later == nullptr);
-  ctx.exchange->enter_backward(ctx, floats(dn), whole, width_);
-  ctx.exchange->finish();
+  of_ranks.finish();
 }
 
 void Block::backward_attention(const Context& ctx, const BlockSaved& s, const float* cos_sin,
@@ -317,14 +311,13 @@ void Block::backward_attention(const Context& ctx, const BlockSaved& s, const fl
   if (later) copy(ctx, later->attention_dy, dy);
   const DType dn_type = attention_.dx_type(ctx);
   void* const dn = ctx.workspace->take(elements * dtype_bytes(dn_type));
-  float* const whole = ctx.exchange->whole_rows(ctx, floats(dn), width_);
+  const BranchSum of_ranks(ctx, dn, dn_type, width_);
   const SelfAttentionMade made =
       later ? later->attention : attention_.take_weight_pass_inputs(ctx, *ctx.workspace);
-  attention_.backward_input(ctx, s.attention, cos_sin, made, whole, dy.data, dy.type);
-  if (!later && model_.adapter.dora) attention_.backward_out_weight(ctx, s.attention, dy.data, dy.type);
-  ctx.exchange->enter_backward(ctx, floats(dn), whole, width_);
-  if (!later && !model_.adapter.dora) attention_.backward_out_weight(ctx, s.attention, dy.data, dy.type);
-  ctx.exchange->finish();
+  attention_.backward_input(ctx, s.attention, cos_sin, made, of_ranks, dy.data, dy.type);
+  if (model_.adapter.dora) of_ranks.finish();
+  if (!later) attention_.backward_out_weight(ctx, s.attention, dy.data, dy.type);
+  if (!model_.adapter.dora) of_ranks.finish();
   void* const in = later ? attention_input(ctx).full(ctx, later->attention_in) : ctx.take(elements);
   attention_norm_.backward_residual(ctx, s.attention_norm, dx, in, dn, dn_type, x);
   if (later) return attention_input(ctx).encode(ctx, later->attention_in, in);
@@ -336,12 +329,13 @@ void Block::forward_cached(const Context& ctx, const KvCache& cache, const float
   const int64_t rows = ctx.rows();
   RegionScope scope(*ctx.workspace);
   void* const n = ctx.take(rows * width_);
-  float* const branch = floats(ctx.workspace->take(output_bytes(ctx, rows)));
+  void* const branch = ctx.workspace->take(output_bytes(ctx, rows));
   const NormSaved statistics = attention_norm_.take_saved(*ctx.workspace, rows);
 
   attention_norm_.forward(ctx, statistics, n, ctx.type, x, rows);
-  attention_.forward_cached(ctx, cache, cos_sin, branch, enter(ctx, n));
-  ctx.exchange->leave(ctx, branch, branch, width_);
+  const BranchSum attended(ctx, branch, attention_.y_type(ctx), width_);
+  attention_.forward_cached(ctx, cache, cos_sin, attended, enter(ctx, n));
+  attended.finish();
   {
     RegionScope of_sum(*ctx.workspace);
     mlp_norm_.forward(ctx, statistics, n, ctx.type,
@@ -349,8 +343,9 @@ void Block::forward_cached(const Context& ctx, const KvCache& cache, const float
                           kSiteAttentionOut));
   }
   const Context of_mlp = mlp_.context(ctx);
-  mlp_.forward(of_mlp, mlp_.take_saved(of_mlp, *ctx.workspace, *ctx.workspace), branch, enter(of_mlp, n));
-  of_mlp.exchange->leave(of_mlp, branch, branch, width_);
+  const BranchSum of_ranks(of_mlp, branch, mlp_.y_type(ctx), width_);
+  mlp_.forward(of_mlp, mlp_.take_saved(of_mlp, *ctx.workspace, *ctx.workspace), &of_ranks, enter(of_mlp, n));
+  of_ranks.finish();
   ctx.kernels->residual_forward(
       sum(ctx, mlp_post_norm_, statistics, x, x, {branch, mlp_.y_type(ctx)}, kSiteMlpOut), *ctx.stream);
 }

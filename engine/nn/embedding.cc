@@ -1,5 +1,7 @@
 #include "engine/nn/embedding.h"
 
+#include "engine/nn/branch_sum.h"
+
 namespace hawser::nn {
 
 Embedding::Embedding(const ParameterTable& table, const ModelConfig& model)
@@ -15,9 +17,9 @@ void Embedding::look_up(const Context& ctx, void* x) const {
   const LocalRows own = ctx.own_rows();
   const DType type = ctx.exchange->ranks() == 1 ? ctx.residual_type : DType::kF32;
   void* const sum = type == ctx.residual_type ? x : ctx.workspace->take_as<float>(own.room * model_.width);
-  float* const whole = ctx.exchange->whole_rows(ctx, static_cast<float*>(sum), model_.width);
+  const BranchSum rows(ctx, sum, type, model_.width);
   kernels::EmbeddingForward e;
-  e.x = whole, e.x_type = type;
+  e.x = rows.all_rows(), e.x_type = type;
   e.tokens_weight = ctx.lookup(tokens_);
   // Only rank 0 adds positions, so that the sum over ranks has them once.
   if (ctx.exchange->rank() == 0) e.positions_weight = ctx.lookup(positions_);
@@ -28,7 +30,8 @@ void Embedding::look_up(const Context& ctx, void* x) const {
   e.first_word = words_.first(ctx), e.words = words_.count(ctx);
   e.scale = static_cast<float>(model_.embedding_scale);
   ctx.kernels->embedding_forward(e, *ctx.stream);
-  ctx.exchange->leave(ctx, static_cast<float*>(sum), whole, model_.width);
+  rows.begin(ctx);
+  rows.finish();
   if (sum != x)
     ctx.kernels->convert({x, sum, ctx.residual_type, type, own.count * model_.width}, *ctx.stream);
 }

@@ -5,6 +5,7 @@
 //   enter   forward: copy,        or all_gather of rows      backward: all_reduce,  or reduce_scatter to rows
 //   leave   forward: all_reduce,  or reduce_scatter to rows  backward: copy,        or all_gather of rows
 //
+// Both sums are begin_sum and finish; BranchSum calls them chunk by chunk (nn/branch_sum.h).
 // The left column is tensor parallelism (Megatron-LM, arXiv:1909.08053: f and g), the right one sequence
 // parallelism (arXiv:2205.05198: g and its conjugate): ranks then also divide the rows of the residual
 // stream, and a branch works on all of them.
@@ -38,6 +39,10 @@ class Exchange {
   virtual int64_t rank() const { return 0; }
   /// Returns this rank's local rows of a residual stream of `rows` rows.
   virtual LocalRows own_rows(int64_t rows) const { return {0, rows, rows}; }
+  /// Number of ranks that divide the rows of the residual stream: 1 or ranks().
+  virtual int64_t row_ranks() const { return 1; }
+  /// Number of chunks in which a product computes rows that are summed over ranks (nn/branch_sum.h).
+  virtual int64_t chunks() const { return 1; }
   /// Returns memory for all rows of a branch whose local rows go to `own`: `own` itself, or workspace.
   virtual float* whole_rows(const Context&, float* own, int64_t /*width*/) const { return own; }
 
@@ -45,13 +50,14 @@ class Exchange {
   virtual const void* enter(const Context&, const void* x, DType /*type*/, int64_t /*width*/) const {
     return x;
   }
-  /// Begins to sum the gradient of enter's local rows, from this rank's addend for all rows. Until `finish`,
-  /// the caller must use neither and must make no other call. On devices, work in between overlaps with the
-  /// exchange.
-  virtual void enter_backward(const Context&, float* /*own*/, float* /*whole*/, int64_t /*width*/) const {}
+  /// Begins to sum local rows [begin, end) over ranks, from this rank's addends in `whole` for these rows of
+  /// every rank that divides rows, one rank after the other. Until `finish`, the caller must use neither
+  /// and may only begin further sums. On devices, and if there are several chunks, work in between overlaps
+  /// with it.
+  virtual void begin_sum(const Context&, float* /*own*/, float* /*whole*/, int64_t /*begin*/, int64_t /*end*/,
+                         int64_t /*width*/) const {}
+  /// Completes all sums that were begun.
   virtual void finish() const {}
-  /// Completes the local rows of the branch's output, from this rank's addend for all rows.
-  virtual void leave(const Context&, float* /*own*/, float* /*whole*/, int64_t /*width*/) const {}
   /// Returns the gradient of this rank's addend for all rows, from the gradient of the output's local rows.
   virtual const void* leave_backward(const Context&, const void* dy, DType /*type*/,
                                      int64_t /*width*/) const {

@@ -26,8 +26,12 @@ FeedForwardSaved FeedForward::take_saved(const Context& ctx, Region& region, Reg
   return {dense_->take_saved(ctx, region, kept), {}};
 }
 
-void FeedForward::forward(const Context& ctx, const FeedForwardSaved& saved, void* y, const void* x) const {
-  if (sparse_) return sparse_->forward(ctx, saved.sparse, static_cast<float*>(y), x);
+/// Experts compute with local rows, so there is nothing to sum.
+void FeedForward::forward(const Context& ctx, const FeedForwardSaved& saved, const BranchSum* y,
+                          const void* x) const {
+  if (sparse_)
+    return sparse_->forward(ctx, saved.sparse, y == nullptr ? nullptr : static_cast<float*>(y->all_rows()),
+                            x);
   dense_->forward(ctx, saved.dense, y, x);
 }
 
@@ -43,15 +47,17 @@ void FeedForward::take_activation(const Context& ctx, const FeedForwardSaved& sa
 }
 
 void FeedForward::backward_input(const Context& ctx, const FeedForwardSaved& saved,
-                                 const FeedForwardMade& made, void* dx, const void* dy, DType dy_type) const {
+                                 const FeedForwardMade& made, const BranchSum& dx, const void* dy,
+                                 DType dy_type) const {
   if (sparse_)
-    return sparse_->backward_input(ctx, saved.sparse, made.sparse, static_cast<float*>(dx), dy, dy_type);
+    return sparse_->backward_input(ctx, saved.sparse, made.sparse, static_cast<float*>(dx.all_rows()), dy,
+                                   dy_type);
   dense_->backward_input(ctx, saved.dense, made.dh, made.a, dx, dy, dy_type);
 }
 
 void FeedForward::backward_in_tiles(const Context& ctx, const FeedForwardSaved& saved,
-                                    const FeedForwardMade& made, void* dx, const void* dy, DType dy_type,
-                                    const void* x, bool weights) const {
+                                    const FeedForwardMade& made, const BranchSum& dx, const void* dy,
+                                    DType dy_type, const void* x, bool weights) const {
   dense_->backward_in_tiles(ctx, saved.dense, made.dh, made.a, dx, dy, dy_type, x, weights);
 }
 

@@ -37,23 +37,25 @@ class FeedForward {
   /// Return the types of y and dx below. A mixture sums the outputs of experts, in f32.
   DType y_type(const Context& ctx) const { return dense_ ? dense_->y_type(ctx) : DType::kF32; }
   DType dx_type(const Context& ctx) const { return dense_ ? dense_->dx_type(ctx) : DType::kF32; }
-  /// Computes y[rows, C] from x[rows, C] (the normalised input, activation type).
-  void forward(const Context& ctx, const FeedForwardSaved& saved, void* y, const void* x) const;
+  /// Computes addends of y[rows, C] from x[rows, C] (the normalised input, activation type). If y is null, it
+  /// computes only the saved activations.
+  void forward(const Context& ctx, const FeedForwardSaved& saved, const BranchSum* y, const void* x) const;
   /// Take memory: the first for arrays that the gradients of all weights need, the second for those that only
   /// the gradients of the down projections need.
   void take_weight_pass_inputs(const Context& ctx, Region& region, FeedForwardMade* made) const;
   void take_activation(const Context& ctx, const FeedForwardSaved& saved, Region& region,
                        FeedForwardMade* made) const;
-  /// Computes dx[rows, C] from dy[rows, C], and fills `made`.
+  /// Computes addends of dx[rows, C] from dy[rows, C], and fills `made`.
   void backward_input(const Context& ctx, const FeedForwardSaved& saved, const FeedForwardMade& made,
-                      void* dx, const void* dy, DType dy_type) const;
+                      const BranchSum& dx, const void* dy, DType dy_type) const;
   /// True if the branch is an MLP that works on some rows at a time. Its backward is then backward_in_tiles,
   /// which reads the branch's input x. It computes the gradients of all weights if `weights` is true;
   /// otherwise it fills `made`.
   bool is_tiled(const Context& ctx) const { return dense_ && ctx.remakes.rows > 0; }
   bool remakes_in_tiles(const Context& ctx) const { return dense_ && Mlp::remakes_in_tiles(ctx); }
   void backward_in_tiles(const Context& ctx, const FeedForwardSaved& saved, const FeedForwardMade& made,
-                         void* dx, const void* dy, DType dy_type, const void* x, bool weights) const;
+                         const BranchSum& dx, const void* dy, DType dy_type, const void* x,
+                         bool weights) const;
   /// Computes the gradients of the down projections.
   void backward_down_weight(const Context& ctx, const FeedForwardSaved& saved, const FeedForwardMade& made,
                             const void* dy, DType dy_type) const;

@@ -170,16 +170,22 @@ void LatentAttention::make_keys(const Context& ctx, void* kv, const void* c_kv, 
   ctx.kernels->latent_keys(k, *ctx.stream);
 }
 
-void LatentAttention::forward(const Context& ctx, const LatentSaved& saved, const float* cos_sin, void* y,
-                              const void* x) const {
+void LatentAttention::forward(const Context& ctx, const LatentSaved& saved, const float* cos_sin,
+                              const BranchSum& y, const void* x) const {
   RegionScope scope(*ctx.workspace);
   const LatentSaved all = moved(ctx, saved, &SavedRows::full);
   recompute(ctx, all, cos_sin, x, true);
-  out_.forward(ctx, y, y_type(ctx), out_.out(), all.core.o, ctx.rows());
+  project_out(ctx, y, all.core.o);
   saved_rows(ctx, down_width_).encode(ctx, saved.down, all.down);
   saved_rows(ctx, q_width_).encode(ctx, saved.q, all.q);
   saved_rows(ctx, kv_width_).encode(ctx, saved.kv, all.kv);
   core_.output(ctx).encode(ctx, saved.core.o, all.core.o);
+}
+
+void LatentAttention::project_out(const Context& ctx, const BranchSum& y, const void* o) const {
+  y.compute(ctx, [&](const Context& part, int64_t first, void* to) {
+    out_.forward(part, to, y.type(), out_.out(), advance(o, first * out_.in(), ctx.type), part.rows());
+  });
 }
 
 void LatentAttention::recompute(const Context& ctx, LatentSaved saved, const float* cos_sin, const void* x,
@@ -257,7 +263,8 @@ void LatentAttention::backward_ring(const Context& ctx, const LatentSaved& saved
 }
 
 void LatentAttention::backward_input(const Context& ctx, const LatentSaved& kept, const float* cos_sin,
-                                     const LatentMade& made, void* dx, const void* dy, DType dy_type) const {
+                                     const LatentMade& made, const BranchSum& dx, const void* dy,
+                                     DType dy_type) const {
   const int64_t rows = ctx.rows();
   RegionScope of_saved(*ctx.workspace);
   const LatentSaved saved = moved(ctx, kept, &SavedRows::decode);
@@ -279,8 +286,14 @@ void LatentAttention::backward_input(const Context& ctx, const LatentSaved& kept
     q_norm_->backward(ctx, saved.q_norm, made.d_down, ctx.type, down_width_, d_c, ctx.type, q_rank_,
                       saved.down, ctx.type, of_down);
   }
-  down_.backward_input(ctx, dx, dx_type(), made.d_down, ctx.type, rows);
-  if (!q_norm_) q_.backward_input(ctx, dx, dx_type(), made.dq, ctx.type, rows, true);
+  dx.compute(ctx, [&](const Context& part, int64_t first, void* to) {
+    const auto add = [&](const Linear& linear, const void* dy_of, int64_t width, bool adds) {
+      linear.backward_input(part, to, dx.type(), advance(dy_of, first * width, ctx.type), ctx.type,
+                            part.rows(), adds);
+    };
+    add(down_, made.d_down, down_width_, false);
+    if (!q_norm_) add(q_, made.dq, q_width_, true);
+  });
 }
 
 void LatentAttention::backward_out_weight(const Context& ctx, const LatentSaved& saved, const void* dy,
@@ -296,8 +309,8 @@ void LatentAttention::backward_in_weight(const Context& ctx, const LatentMade& m
   if (!in_ring(ctx)) kv_up_.backward_weight(ctx, made.d_up, ctx.type, made.c_kv, rows);
 }
 
-void LatentAttention::forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, void* y,
-                                     const void* x) const {
+void LatentAttention::forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin,
+                                     const BranchSum& y, const void* x) const {
   const int64_t rows = ctx.rows(), all = cache.length + rows;
   RegionScope scope(*ctx.workspace);
   LatentSaved here;
@@ -317,7 +330,7 @@ void LatentAttention::forward_cached(const Context& ctx, const KvCache& cache, c
   make_keys(ctx, kv, cache.rows, turned, rope_dim_, all);
   project_queries(ctx, here, cos_sin, q, x);
   core_.forward_cached(ctx, here.core, core_inputs(ctx, q, kv), cache.length);
-  out_.forward(ctx, y, y_type(ctx), out_.out(), here.core.o, rows);
+  project_out(ctx, y, here.core.o);
 }
 
 }  // namespace hawser::nn

@@ -10,7 +10,7 @@
 // A tensor-parallel rank has its own heads of B_q, B_kv and O, and computes A and the norms in full. In
 // backward, its gradients of a_q, a_kv and r cover only its own heads. All operations below them are linear,
 // so latent attention adds no exchange: the gradients of A and of the norms are summed over the ranks
-// together with other gradients (nn::GradientCoverage::kOwnHeads), and dx in Exchange::enter_backward.
+// together with other gradients (nn::GradientCoverage::kOwnHeads), and dx by a BranchSum.
 #pragma once
 
 #include <cstdint>
@@ -66,21 +66,22 @@ class LatentAttention final : private KeySource {
   DType y_type(const Context& ctx) const { return out_.writes_once() ? ctx.branch_type() : DType::kF32; }
   /// Two projections may add to dx, so it is f32.
   static DType dx_type() { return DType::kF32; }
-  void forward(const Context& ctx, const LatentSaved& saved, const float* cos_sin, void* y,
+  void forward(const Context& ctx, const LatentSaved& saved, const float* cos_sin, const BranchSum& y,
                const void* x) const;
   void recompute(const Context& ctx, LatentSaved saved, const float* cos_sin, const void* x,
                  bool attends) const;
   LatentMade take_weight_pass_inputs(const Context& ctx, Region& region) const;
   void backward_input(const Context& ctx, const LatentSaved& saved, const float* cos_sin,
-                      const LatentMade& made, void* dx, const void* dy, DType dy_type) const;
+                      const LatentMade& made, const BranchSum& dx, const void* dy, DType dy_type) const;
   void backward_out_weight(const Context& ctx, const LatentSaved& saved, const void* dy, DType dy_type) const;
   /// Computes the weight gradients of all projections except the output's.
   void backward_in_weight(const Context& ctx, const LatentMade& made, const void* x) const;
   /// The cache has compressed rows, from which keys and values of all positions are recomputed.
-  void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, void* y,
+  void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, const BranchSum& y,
                       const void* x) const;
 
  private:
+  void project_out(const Context& ctx, const BranchSum& y, const void* o) const;
   SavedRows saved_rows(const Context& ctx, int64_t width) const {
     return {ctx.compress.qkv, ctx.rows(), width};
   }

@@ -68,7 +68,8 @@ bool Mlp::in_products(const Context& ctx) const {
          !up_.has_adapter() && !down_.has_adapter();
 }
 
-void Mlp::forward(const Context& ctx, const MlpSaved& saved, void* y, const void* x) const {
+/// Tiles of rows are summed over ranks together, after the last of them.
+void Mlp::forward(const Context& ctx, const MlpSaved& saved, const BranchSum* y, const void* x) const {
   if (y == nullptr && remakes_in_tiles(ctx)) return;
   const int64_t rows = ctx.rows(),
                 most = ctx.remakes.rows > 0 ? ctx.remakes.rows : std::max<int64_t>(rows, 1);
@@ -78,11 +79,19 @@ void Mlp::forward(const Context& ctx, const MlpSaved& saved, void* y, const void
     MlpSaved of_tile = rows_of(ctx, saved, begin);
     if (of_tile.h == nullptr) of_tile = take_hidden(ctx, tile.rows());
     const MlpSaved full{hidden(tile).full(tile, of_tile.h), activation(tile).full(tile, of_tile.a)};
-    forward_rows(tile, full, y == nullptr ? nullptr : advance(y, begin * down_.out(), y_type(ctx)),
-                 advance(x, begin * up_.in(), ctx.type));
+    hide(tile, full, advance(x, begin * up_.in(), ctx.type));
+    const void* const a = y == nullptr ? nullptr : activated(tile, full);
+    const auto project = [&](const Context& part, int64_t first, void* to) {
+      down_.forward(part, to, y->type(), down_.out(), advance(a, first * down_.in(), ctx.type), part.rows());
+    };
+    if (y != nullptr && most < rows)
+      project(tile, 0, advance(y->all_rows(), begin * down_.out(), y->type()));
+    else if (y != nullptr)
+      y->compute(tile, project);
     hidden(tile).encode(tile, of_tile.h, full.h);
     activation(tile).encode(tile, of_tile.a, full.a);
   }
+  if (y != nullptr && most < rows) y->begin(ctx);
 }
 
 /// Computes the hidden arrays from x.
@@ -91,16 +100,12 @@ void Mlp::hide(const Context& ctx, const MlpSaved& saved, const void* x) const {
   up_.forward(ctx, saved.h, ctx.type, up_.out(), x, ctx.rows());
 }
 
-void Mlp::forward_rows(const Context& ctx, const MlpSaved& saved, void* y, const void* x) const {
-  hide(ctx, saved, x);
-  if (y == nullptr) return;
-  const void* a = saved.a;
-  if (!in_products(ctx)) {
-    void* const activation = ctx.take(ctx.rows() * down_.in());
-    activate(ctx, saved, activation);
-    a = activation;
-  }
-  down_.forward(ctx, y, y_type(ctx), down_.out(), a, ctx.rows());
+/// Returns the input of the down projection, which may be in the workspace.
+const void* Mlp::activated(const Context& ctx, const MlpSaved& saved) const {
+  if (in_products(ctx)) return saved.a;
+  void* const a = ctx.take(ctx.rows() * down_.in());
+  activate(ctx, saved, a);
+  return a;
 }
 
 void Mlp::activate(const Context& ctx, const MlpSaved& saved, void* a) const {
@@ -136,22 +141,24 @@ void* Mlp::take_activation(const Context& ctx, const MlpSaved& saved, Region& re
   return saved.a ? saved.a : region.take(ctx.rows() * down_.in() * dtype_bytes(ctx.type));
 }
 
-void Mlp::backward_input(const Context& ctx, const MlpSaved& saved, void* dh, void* a, void* dx,
-                         const void* dy, DType dy_type) const {
-  {
-    RegionScope scope(*ctx.workspace);
-    const MlpSaved full{hidden(ctx).decode(ctx, saved.h), nullptr};
-    if (in_products(ctx)) {
-      down_.backward_input_gelu(ctx, dh, full.h, dy, dy_type, ctx.rows());
-    } else {
-      down_.backward_input(ctx, a, ctx.type, dy, dy_type, ctx.rows());
-      activation_backward(ctx, full, dh, a);
-    }
-  }
-  up_.backward_input(ctx, dx, dx_type(ctx), dh, ctx.type, ctx.rows());
+void Mlp::backward_hidden(const Context& ctx, const MlpSaved& saved, void* dh, void* a, const void* dy,
+                          DType dy_type) const {
+  RegionScope scope(*ctx.workspace);
+  const MlpSaved full{hidden(ctx).decode(ctx, saved.h), nullptr};
+  if (in_products(ctx)) return down_.backward_input_gelu(ctx, dh, full.h, dy, dy_type, ctx.rows());
+  down_.backward_input(ctx, a, ctx.type, dy, dy_type, ctx.rows());
+  activation_backward(ctx, full, dh, a);
 }
 
-void Mlp::backward_in_tiles(const Context& ctx, const MlpSaved& saved, void* dh, void* a, void* dx,
+void Mlp::backward_input(const Context& ctx, const MlpSaved& saved, void* dh, void* a, const BranchSum& dx,
+                         const void* dy, DType dy_type) const {
+  backward_hidden(ctx, saved, dh, a, dy, dy_type);
+  dx.compute(ctx, [&](const Context& part, int64_t first, void* to) {
+    up_.backward_input(part, to, dx.type(), advance(dh, first * up_.out(), ctx.type), ctx.type, part.rows());
+  });
+}
+
+void Mlp::backward_in_tiles(const Context& ctx, const MlpSaved& saved, void* dh, void* a, const BranchSum& dx,
                             const void* dy, DType dy_type, const void* x, bool weights) const {
   const RegionScope scope(*ctx.workspace);
   TiledSums sums(ctx, weights ? up_.tiled_sum_bytes(ctx) + down_.tiled_sum_bytes(ctx) : 0);
@@ -172,12 +179,14 @@ void Mlp::backward_in_tiles(const Context& ctx, const MlpSaved& saved, void* dh,
     }
     void* const tile_dh = at(dh, up_.out());
     void* const tile_a = of_tile.a != nullptr ? of_tile.a : at(a, down_.in());
-    backward_input(tile, of_tile, tile_dh, tile_a, advance(dx, begin * up_.in(), dx_type(ctx)), tile_dy,
-                   dy_type);
+    backward_hidden(tile, of_tile, tile_dh, tile_a, tile_dy, dy_type);
+    up_.backward_input(tile, advance(dx.all_rows(), begin * up_.in(), dx.type()), dx.type(), tile_dh,
+                       ctx.type, tile.rows());
     if (!weights) continue;
     backward_down_weight(tile, tile_a, tile_dy, dy_type);
     backward_up_weight(tile, tile_dh, tile_x);
   }
+  dx.begin(ctx);
 }
 
 void Mlp::backward_down_weight(const Context& ctx, void* a, const void* dy, DType dy_type) const {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/nn/branch_sum.h"
 #include "engine/nn/compressed_saved.h"
 #include "engine/nn/context.h"
 #include "engine/nn/linear.h"
@@ -37,20 +38,21 @@ class Mlp {
   /// Return the types of y and dx below.
   DType y_type(const Context& ctx) const { return down_.writes_once() ? ctx.branch_type() : DType::kF32; }
   DType dx_type(const Context& ctx) const { return up_.writes_once() ? ctx.branch_type() : DType::kF32; }
-  /// Computes y[rows, C] from x[rows, C] (the normalised input, activation type). If y is null, it computes
-  /// only the saved activations.
-  void forward(const Context& ctx, const MlpSaved& saved, void* y, const void* x) const;
+  /// Computes addends of y[rows, C] from x[rows, C] (the normalised input, activation type). If y is null, it
+  /// computes only the saved activations.
+  void forward(const Context& ctx, const MlpSaved& saved, const BranchSum* y, const void* x) const;
   /// Take memory for the gradient of the up projection's output, and for the activation unless forward saved
   /// it.
   void* take_dh(const Context& ctx, Region& region) const;
   void* take_activation(const Context& ctx, const MlpSaved& saved, Region& region) const;
-  /// Computes dx[rows, C] from dy[rows, C]. Fills `dh` and, unless forward saved it, the activation `a`.
-  void backward_input(const Context& ctx, const MlpSaved& saved, void* dh, void* a, void* dx, const void* dy,
-                      DType dy_type) const;
+  /// Computes addends of dx[rows, C] from dy[rows, C]. Fills `dh` and, unless forward saved it, the
+  /// activation `a`.
+  void backward_input(const Context& ctx, const MlpSaved& saved, void* dh, void* a, const BranchSum& dx,
+                      const void* dy, DType dy_type) const;
   /// Computes dx like backward_input, but tile by tile, from dy and the forward's x; with `weights`, also the
   /// gradients of all weights. `dh` and `a` receive the arrays of all rows; null: each tile has its own in
   /// the workspace.
-  void backward_in_tiles(const Context& ctx, const MlpSaved& saved, void* dh, void* a, void* dx,
+  void backward_in_tiles(const Context& ctx, const MlpSaved& saved, void* dh, void* a, const BranchSum& dx,
                          const void* dy, DType dy_type, const void* x, bool weights) const;
   /// Computes the gradients of the down projection, from dy and `a`.
   void backward_down_weight(const Context& ctx, void* a, const void* dy, DType dy_type) const;
@@ -67,7 +69,9 @@ class Mlp {
   SavedRows hidden(const Context& ctx) const;
   SavedRows activation(const Context& ctx) const;
   void hide(const Context& ctx, const MlpSaved& saved, const void* x) const;
-  void forward_rows(const Context& ctx, const MlpSaved& saved, void* y, const void* x) const;
+  const void* activated(const Context& ctx, const MlpSaved& saved) const;
+  void backward_hidden(const Context& ctx, const MlpSaved& saved, void* dh, void* a, const void* dy,
+                       DType dy_type) const;
   void activate(const Context& ctx, const MlpSaved& saved, void* a) const;
   void activation_backward(const Context& ctx, const MlpSaved& saved, void* dh, void* da) const;
 

@@ -17,7 +17,7 @@ SelfAttentionSaved SelfAttention::take_saved(const Context& ctx, Region& inputs,
 }
 
 void SelfAttention::forward(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin,
-                            void* y, const void* x) const {
+                            const BranchSum& y, const void* x) const {
   if (latent_) return latent_->forward(ctx, saved.latent, cos_sin, y, x);
   plain_->forward(ctx, saved.plain, cos_sin, y, x);
 }
@@ -34,7 +34,7 @@ SelfAttentionMade SelfAttention::take_weight_pass_inputs(const Context& ctx, Reg
 }
 
 void SelfAttention::backward_input(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin,
-                                   const SelfAttentionMade& made, void* dx, const void* dy,
+                                   const SelfAttentionMade& made, const BranchSum& dx, const void* dy,
                                    DType dy_type) const {
   if (latent_) return latent_->backward_input(ctx, saved.latent, cos_sin, made.latent, dx, dy, dy_type);
   plain_->backward_input(ctx, saved.plain, cos_sin, made.dqkv, dx, dy, dy_type);
@@ -52,8 +52,8 @@ void SelfAttention::backward_in_weight(const Context& ctx, const SelfAttentionMa
   plain_->backward_qkv_weight(ctx, made.dqkv, x);
 }
 
-void SelfAttention::forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, void* y,
-                                   const void* x) const {
+void SelfAttention::forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin,
+                                   const BranchSum& y, const void* x) const {
   if (latent_) return latent_->forward_cached(ctx, cache, cos_sin, y, x);
   plain_->forward_cached(ctx, cache, cos_sin, y, x);
 }

@@ -28,13 +28,14 @@ class SelfAttention {
   SelfAttentionSaved take_saved(const Context& ctx, Region& inputs, Region& core, Region& kept) const;
   DType y_type(const Context& ctx) const { return latent_ ? latent_->y_type(ctx) : plain_->y_type(ctx); }
   DType dx_type(const Context& ctx) const { return latent_ ? latent_->dx_type() : plain_->dx_type(ctx); }
-  void forward(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin, void* y,
+  void forward(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin, const BranchSum& y,
                const void* x) const;
   void recompute(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin, const void* x,
                  bool attends) const;
   SelfAttentionMade take_weight_pass_inputs(const Context& ctx, Region& region) const;
   void backward_input(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin,
-                      const SelfAttentionMade& made, void* dx, const void* dy, DType dy_type) const;
+                      const SelfAttentionMade& made, const BranchSum& dx, const void* dy,
+                      DType dy_type) const;
   void backward_out_weight(const Context& ctx, const SelfAttentionSaved& saved, const void* dy,
                            DType dy_type) const;
   void backward_in_weight(const Context& ctx, const SelfAttentionMade& made, const void* x) const;
@@ -43,7 +44,7 @@ class SelfAttention {
   SavedRows saved_input(const Context& ctx, int64_t rows, int64_t width) const {
     return plain_ ? plain_->saved_input(ctx, rows) : SavedRows{false, rows, width};
   }
-  void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, void* y,
+  void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, const BranchSum& y,
                       const void* x) const;
 
  private:

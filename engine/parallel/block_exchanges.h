@@ -42,6 +42,19 @@ class BlockExchanges {
   BlockWire* overlapped() const { return overlapped_; }
   void set_overlapped(BlockWire* wire) { overlapped_ = wire; }
 
+  /// Seconds for which the host has waited for exchanges that were begun, since the last call.
+  double take_waited() const {
+    double seconds = 0;
+    for (const auto& wire : wires_)
+      if (wire) seconds += wire->take_waited();
+    return seconds;
+  }
+  /// As BlockWire::settle, for all wires.
+  void settle() const noexcept {
+    for (const auto& wire : wires_)
+      if (wire) wire->settle();
+  }
+
   /// The most bytes that one exchange reads and writes, and that it needs for its sum between devices.
   int64_t most_bytes() const { return most(&BlockWire::most_bytes); }
   int64_t most_sum_bytes() const { return most(&BlockWire::most_sum_bytes); }

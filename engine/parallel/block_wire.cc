@@ -86,10 +86,16 @@ void BlockWire::broadcast(void* data, DType type, int64_t elements, int64_t root
   carry_broadcast(data, bytes, root);
 }
 
+void BlockWire::finish() { await(begun_); }
+
 /// Lets the other task run first; it may begin calls of its own before this call is awaited.
 void BlockWire::finish_overlapped() {
   const comm::Work call = begun_;
   if (fibers_ != nullptr) fibers_->yield();
+  await(call);
+}
+
+void BlockWire::await(comm::Work call) {
   const double begin = steady_seconds();
   carry_finish(call);
   waited_ += steady_seconds() - begin;
@@ -97,7 +103,7 @@ void BlockWire::finish_overlapped() {
 
 void BlockWire::settle() noexcept {
   try {
-    carry_finish(begun_);
+    if (begun_.ticket != 0) carry_finish(begun_);
   } catch (...) {  // the call is over, and its error has been reported
   }
 }
@@ -169,7 +175,17 @@ GroupWire::GroupWire(comm::ProcessGroup* group, device::HostLink* link, char* st
       group_(*group),
       link_(*link),
       staging_(staging),
-      ring_(rank(), ranks()) {}
+      ring_(rank(), ranks()) {
+  reduced_.reserve(kMostBegun), scattered_.reserve(kMostBegun);
+}
+
+/// True if the call is to be finished later. The staging memory has room for one call, which is awaited.
+bool GroupWire::begins_in_place() { return begins() && staging_ == nullptr; }
+
+void GroupWire::carry_finish(comm::Work call) {
+  group_.wait(call);
+  reduced_.clear(), scattered_.clear();
+}
 
 /// Returns the host's address of data of the device: at an offset of the staging memory, or in place.
 char* GroupWire::host_of(const void* data, int64_t offset) const {
@@ -183,6 +199,11 @@ void GroupWire::send_back(void* data, const char* host, int64_t bytes) {
 }
 
 void GroupWire::carry_all_reduce(void* data, DType type, int64_t elements) {
+  if (begins_in_place()) {
+    HWS_CHECK(reduced_.size() < kMostBegun);
+    const comm::AllReducePiece& begun = reduced_.emplace_back(data, data, elements);
+    return has_begun(group_.all_reduce({&begun, 1}, sum_in(type)));
+  }
   const int64_t bytes = elements * dtype_bytes(type);
   char* const host = host_of(data, 0);
   link_.fetch(host, data, bytes);
@@ -203,6 +224,11 @@ void GroupWire::carry_all_gather(void* full, const void* shard, DType type, int6
 }
 
 void GroupWire::carry_reduce_scatter(float* shard, const float* full, int64_t elements) {
+  if (begins_in_place()) {
+    HWS_CHECK(scattered_.size() < kMostBegun);
+    const comm::ReducePiece& begun = scattered_.emplace_back(shard, full, elements);
+    return has_begun(group_.reduce_scatter({&begun, 1}, sum_in(DType::kF32)));
+  }
   const int64_t bytes = elements * dtype_bytes(DType::kF32);
   char *const host = host_of(full, 0), *const own = host_of(shard, ranks() * bytes);
   link_.fetch(host, full, ranks() * bytes);
@@ -235,7 +261,7 @@ void GroupWire::carry_all_to_all_v(void* in, const std::vector<int64_t>& in_byte
   char *const host = host_of(in, 0), *const own = host_of(out, received);
   link_.fetch(own, out, sent);
   link_.wait();
-  const bool begun = begins() && staging_ == nullptr;  // the staging memory has room for one call
+  const bool begun = begins_in_place();
   const comm::Work call = group_.all_to_all_v(host, in_bytes, own, out_bytes);
   has_begun(call);
   if (begun) return;

@@ -1,6 +1,7 @@
 // BlockWire: a transport for the exchanges inside a block, which are collectives of the ranks that compute
 // the block together. When a call returns, the context's stream may use its result, unless the call was begun
-// with begin_next to be finished later. tensor_parallel.h lists the exchanges that a module needs.
+// with begin_next to be finished later. Through the hosts, only sums and all_to_all_v can be.
+// tensor_parallel.h lists the exchanges that a module needs.
 #pragma once
 
 #include <algorithm>
@@ -50,22 +51,25 @@ class BlockWire {
   /// Copies data[elements] of rank `root` to all ranks.
   void broadcast(void* data, DType type, int64_t elements, int64_t root);
 
-  /// Makes the next call begin only: until `finish`, nothing may use its memory, and no other call may
-  /// follow.
+  /// Makes the next call begin only: until `finish`, nothing may use its memory. No other call may follow,
+  /// except further sums that are begun: at most kMostBegun.
   void begin_next() { begins_ = true; }
+  static constexpr size_t kMostBegun = 64;
   /// True in a dry run: no data is transferred, so receive buffers must not be read.
   virtual bool dry() const { return false; }
   /// In a dry run: the rows that go to the experts of this rank, which is the busiest, over the mean of all
   /// ranks.
   virtual double imbalance() const { return 1; }
-  void finish() { carry_finish(begun_); }
+  /// Completes all calls that were begun.
+  void finish();
 
   // A call of all_to_all_v that was begun may also be finished by finish_overlapped. Further calls may then
   // be begun before it; the last finish completes all of them.
 
   /// Yields to the other task of an overlapped pair first, if there is one.
   void finish_overlapped();
-  /// Returns the seconds that finish_overlapped has waited since the last call of take_waited.
+  /// Returns the seconds for which the host has waited in `finish` and `finish_overlapped` since the last
+  /// call of take_waited.
   double take_waited() { return std::exchange(waited_, 0); }
   /// Waits until the call that was begun is over, with or without errors. Used by a rank that aborts.
   void settle() noexcept;
@@ -84,6 +88,7 @@ class BlockWire {
   virtual void carry_gather_to_host(int32_t* host, int32_t* full, const int32_t* shard, int64_t elements) = 0;
   virtual void carry_broadcast(void* data, int64_t bytes, int64_t root) = 0;
   virtual void carry_finish(comm::Work /*call*/) {}
+  void await(comm::Work call);
   /// True if the call is to be finished later. Resets the flag, so use it once per call.
   bool begins() { return std::exchange(begins_, false); }
   /// Records a call that is to be finished later.
@@ -119,8 +124,8 @@ class RingBytes {
 class CountingWire final : public BlockWire {
  public:
   explicit CountingWire(int64_t ranks, int64_t rank = 0) : BlockWire(rank, ranks) {}
-  /// Records every exchange as one of `group`. Both must outlive the wire. `beside`: a call that is begun can
-  /// be carried out while the rank computes.
+  /// Records every exchange as one of `group`. Both must outlive the wire. `beside`: a call that is begun is
+  /// carried out while the rank computes.
   CountingWire(int64_t ranks, const char* group, ExchangeNotes* notes, bool beside = true,
                double imbalance = 1)
       : BlockWire(0, ranks), group_(group), notes_(notes), beside_(beside), imbalance_(imbalance) {}
@@ -132,14 +137,20 @@ class CountingWire final : public BlockWire {
   void note(comm::Operation operation, int64_t sent) override {
     if (notes_ && ranks() > 1) notes_->add(group_, comm::operation_name(operation), sent);
   }
-  void carry_all_reduce(void*, DType, int64_t) override {}
+  void carry_all_reduce(void*, DType, int64_t) override { begin_sum(); }
   void carry_all_gather(void*, const void*, DType, int64_t) override {}
-  void carry_reduce_scatter(float*, const float*, int64_t) override {}
+  void carry_reduce_scatter(float*, const float*, int64_t) override { begin_sum(); }
   void carry_shift(void*, const void*, int64_t) override {}
   void carry_all_to_all(void*, const void*, int64_t) override {}
   void carry_all_to_all_v(void*, const std::vector<int64_t>&, const void*,
                           const std::vector<int64_t>&) override {
     if (begins() && notes_ && !notes_->list.empty()) notes_->list.back().beside = beside_;
+  }
+  void carry_finish(comm::Work) override {
+    if (notes_) notes_->await();
+  }
+  void begin_sum() {
+    if (begins() && notes_ && beside_ && ranks() > 1) notes_->begun();
   }
   void carry_gather_to_host(int32_t*, int32_t*, const int32_t*, int64_t) override {}
   void carry_broadcast(void*, int64_t, int64_t) override {}
@@ -193,7 +204,8 @@ class GroupWire final : public BlockWire {
                           const std::vector<int64_t>& out_bytes) override;
   void carry_gather_to_host(int32_t* host, int32_t* full, const int32_t* shard, int64_t elements) override;
   void carry_broadcast(void* data, int64_t bytes, int64_t root) override;
-  void carry_finish(comm::Work call) override { group_.wait(call); }
+  void carry_finish(comm::Work call) override;
+  bool begins_in_place();
   char* host_of(const void* data, int64_t offset) const;
   void send_back(void* data, const char* host, int64_t bytes);
 
@@ -201,6 +213,9 @@ class GroupWire final : public BlockWire {
   device::HostLink& link_;
   char* staging_;
   RingBytes ring_;
+  /// The pieces of sums that were begun. They do not move while calls read them.
+  std::vector<comm::AllReducePiece> reduced_;
+  std::vector<comm::ReducePiece> scattered_;
 };
 
 }  // namespace hawser::parallel

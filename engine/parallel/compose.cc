@@ -26,11 +26,11 @@ using mesh::Axis;
 using Over = GroupWish::Over;
 
 /// The ranks that differ from that of `place` on `axes`.
-GroupWish wish(const RankPlace& place, std::unique_ptr<comm::ProcessGroup>* to,
+GroupWish wish(const RankPlace& place, const StepForm& form, std::unique_ptr<comm::ProcessGroup>* to,
                const std::vector<mesh::SubAxis>& axes, const char* name, Over over) {
   const std::vector<int64_t> ranks = group(place.layout.options().mesh, place.rank, axes);
   comm::GroupRequest request{{ranks.begin(), ranks.end()}, name};
-  if (over == Over::kBlocks) request.lane = block_lane();
+  if (over == Over::kBlocks) request.lane = block_lane(form.sums_in_chunks);
   if (over == Over::kOverlapped) request.lane = overlapped_lane();
   return {to, std::move(request), over};
 }
@@ -80,12 +80,12 @@ class ContextParallelism final : public Strategy {
     form->shares_rows |= mesh_.cp > 1;
     form->shares_blocks |= mesh_.cp > 1;
   }
-  void add_groups(const RankPlace& place, const StepForm&, DataParallelGroups* groups,
+  void add_groups(const RankPlace& place, const StepForm& form, DataParallelGroups* groups,
                   std::vector<GroupWish>* wishes) const override {
     if (mesh_.cp == 1) return;
-    wishes->push_back(wish(place, &groups->cp, {Axis::kCp}, "cp", Over::kBlocks));
+    wishes->push_back(wish(place, form, &groups->cp, {Axis::kCp}, "cp", Over::kBlocks));
     if (!place.peers) return;
-    wishes->push_back(wish(place, &groups->cp_hosts, {Axis::kCp}, "cp (hosts)", Over::kHosts));
+    wishes->push_back(wish(place, form, &groups->cp_hosts, {Axis::kCp}, "cp (hosts)", Over::kHosts));
     wishes->back().request.pairs = comm::LinkTopology::kTree;
   }
   void add_exchanges(const StepForm&, const BlockExchanges::MakeWire& make_wire, const ExpertHost&,
@@ -112,29 +112,42 @@ class TensorParallelism final : public Strategy {
   void shape(StepForm* form) const override {
     form->shares_rows |= mesh_.tp > 1;
     form->shares_blocks |= mesh_.tp > 1;
+    form->sums_in_chunks = mesh_.tp_chunks > 1;
+  }
+  /// Through the host, exchanges are carried out one after the other while the device waits.
+  void require_effect(bool in_place, bool peers) const override {
+    if (mesh_.tp_chunks > 1 && !in_place && !peers)
+      fail(Code::kConfigInvalid,
+           "/mesh/tp_chunks {} has no effect: tensor-parallel ranks exchange data through the host's memory, "
+           "while the device waits; use 1, or ranks with a GPU each and /comm/device_transport \"nccl\"",
+           mesh_.tp_chunks);
   }
   void lay_out(ShardLayout::Options* options, const DataParallelStrategy&, const StepForm&) const override {
     options->sequence_parallel = mesh_.sequence_parallel;
   }
-  void add_groups(const RankPlace& place, const StepForm&, DataParallelGroups* groups,
+  void add_groups(const RankPlace& place, const StepForm& form, DataParallelGroups* groups,
                   std::vector<GroupWish>* wishes) const override {
     for (const ModelSum& sum : place.layout.model_sums()) {
       const bool of_tp = sum.op == plan::Op::kReduceTp;
-      wishes->push_back(wish(place, of_tp ? &groups->tp_sums : &groups->kv_sums, sum.axes,
+      wishes->push_back(wish(place, form, of_tp ? &groups->tp_sums : &groups->kv_sums, sum.axes,
                              of_tp ? "tp_sums" : "kv_sums", Over::kTransfers));
     }
-    if (mesh_.tp > 1) wishes->push_back(wish(place, &groups->tp, {Axis::kTp}, "tp", Over::kBlocks));
+    if (mesh_.tp > 1) wishes->push_back(wish(place, form, &groups->tp, {Axis::kTp}, "tp", Over::kBlocks));
   }
   void add_exchanges(const StepForm&, const BlockExchanges::MakeWire& make_wire, const ExpertHost&,
                      BlockExchanges* exchanges) const override {
     if (BlockWire* const wire = exchanges->add_wire(Axis::kTp, make_wire(Axis::kTp)))
-      exchanges->set_exchange(make_exchange(mesh_.sequence_parallel, wire), make_exchange(false, wire));
+      exchanges->set_exchange(make_exchange(mesh_.sequence_parallel, mesh_.tp_chunks, wire),
+                              make_exchange(false, 1, wire));
   }
-  void add_to(Hash* hash) const override { hash->add(mesh_.tp).add(mesh_.sequence_parallel); }
+  void add_to(Hash* hash) const override {
+    hash->add(mesh_.tp).add(mesh_.sequence_parallel).add(mesh_.tp_chunks);
+  }
   std::string words() const override {
     if (mesh_.tp == 1) return "";
-    return fmt::format(". {} tensor-parallel ranks compute each block together{}", mesh_.tp,
-                       mesh_.sequence_parallel ? " and divide the rows between (sequence parallelism)" : "");
+    return fmt::format(". {} tensor-parallel ranks compute each block together{}{}", mesh_.tp,
+                       mesh_.sequence_parallel ? " and divide the rows between (sequence parallelism)" : "",
+                       mesh_.tp_chunks > 1 ? fmt::format(", and sum in {} chunks", mesh_.tp_chunks) : "");
   }
 
  private:
@@ -170,7 +183,7 @@ class ExpertParallelism final : public Strategy {
   void add_groups(const RankPlace& place, const StepForm& form, DataParallelGroups* groups,
                   std::vector<GroupWish>* wishes) const override {
     if (ranks_ == 1) return;
-    wishes->push_back(wish(place, &groups->ep, {Axis::kEp}, "ep",
+    wishes->push_back(wish(place, form, &groups->ep, {Axis::kEp}, "ep",
                            place.training && form.overlaps_instructions ? Over::kOverlapped : Over::kBlocks));
   }
   void add_exchanges(const StepForm& form, const BlockExchanges::MakeWire& make_wire, const ExpertHost& host,
@@ -239,7 +252,7 @@ class DataParallelism final : public Strategy {
     const StateLayout& layout = place.layout.over_mesh();
     const auto want = [&](std::unique_ptr<comm::ProcessGroup>& to, const std::vector<mesh::SubAxis>& axes,
                           const char* name) {
-      if (!axes.empty()) wishes->push_back(wish(place, &to, axes, name, Over::kTransfers));
+      if (!axes.empty()) wishes->push_back(wish(place, form, &to, axes, name, Over::kTransfers));
     };
     const bool matrices = !place.layout.matrices().all().empty() && place.training;
     if (matrices && s_.config.mesh.world() > s_.config.mesh.pp)
@@ -279,7 +292,7 @@ class Offload final : public Strategy {
   explicit Offload(const Settings& s)
       : config_(s.config.offload), micro_batches_(s.micro_batches), snapshots_(s.saves_beside_steps) {}
 
-  void require_effect(bool in_place) const override { require_offload(config_, in_place); }
+  void require_effect(bool in_place, bool /*peers*/) const override { require_offload(config_, in_place); }
   /// Blocks do not defer sums: their saved activations begin with x', an addend of the last sum, and reading
   /// x' later would delay the offload.
   void add_sizes(plan::Sizes* sizes, bool /*in_place*/) const override {
@@ -329,11 +342,11 @@ class ShardedWeights final : public Strategy {
             Purpose) const override {
     gather_weights_for_use(plan, layout, data);
   }
-  void add_groups(const RankPlace& place, const StepForm&, DataParallelGroups* groups,
+  void add_groups(const RankPlace& place, const StepForm& form, DataParallelGroups* groups,
                   std::vector<GroupWish>* wishes) const override {
     const std::vector<mesh::SubAxis>& axes = place.layout.over_mesh().secondary_axes();
     if (!axes.empty())
-      wishes->push_back(wish(place, &groups->secondary, axes, "secondary", Over::kTransfers));
+      wishes->push_back(wish(place, form, &groups->secondary, axes, "secondary", Over::kTransfers));
   }
 };
 

@@ -43,6 +43,7 @@ struct StepForm {
   nn::LocalColumns columns = {};  ///< columns of each row on the first of the ranks that divide it
   bool shares_rows = false;       ///< several ranks compute the same rows, or different columns of them
   bool shares_blocks = false;     ///< ranks exchange data inside blocks
+  bool sums_in_chunks = false;    ///< exchanges inside blocks run while the rank computes (mesh.tp_chunks)
   /// Two instructions run as fibers, so that one computes while the other waits for ranks.
   bool overlaps_instructions = false;
   nn::BackwardForm backward;
@@ -84,8 +85,9 @@ struct GroupWish {
   Over over = Over::kHosts;
   plan::Lane lane = plan::Lane::kCompute;  ///< kMessages
 };
-/// The lane of exchanges inside blocks. Over the hosts its calls run at once, because a block waits for each.
-comm::Lane block_lane();
+/// The lane of exchanges inside blocks. Over the hosts its calls run at once, because a block waits for each,
+/// unless it sums in chunks.
+comm::Lane block_lane(bool in_chunks);
 /// The lane of exchanges during which the rank may compute.
 comm::Lane overlapped_lane();
 
@@ -100,8 +102,9 @@ class Strategy {
  public:
   virtual ~Strategy() = default;
   virtual void shape(StepForm* /*form*/) const {}
-  /// Throws kConfigInvalid if the strategy has no effect on such a device.
-  virtual void require_effect(bool /*in_place*/) const {}
+  /// Throws kConfigInvalid if the strategy has no effect on such a device. The arguments are those of
+  /// PlannedStep.
+  virtual void require_effect(bool /*in_place*/, bool /*peers*/) const {}
   virtual void lay_out(ShardLayout::Options* /*options*/, const DataParallelStrategy& /*data*/,
                        const StepForm& /*form*/) const {}
   virtual void add_sizes(plan::Sizes* /*sizes*/, bool /*in_place*/) const {}
@@ -134,7 +137,7 @@ class Strategies {
   const StepForm& form() const { return form_; }
   const mesh::DeviceMesh& mesh() const { return mesh_; }
 
-  void require_effect(bool in_place) const;
+  void require_effect(bool in_place, bool peers) const;
   void lay_out(ShardLayout::Options* options, const DataParallelStrategy& data) const;
   void add_sizes(plan::Sizes* sizes, bool in_place) const;
   void pass(plan::Plan* plan, const ShardLayout& layout, const DataParallelStrategy& data,

@@ -24,21 +24,15 @@ const void* SequenceParallel::gather_rows(const nn::Context& ctx, const void* ow
   return whole;
 }
 
-void SequenceParallel::scatter_rows(const nn::Context& ctx, float* own, float* whole, int64_t width) const {
-  wire_.reduce_scatter(own, whole, ctx.own_rows().room * width);
-}
-
 const void* SequenceParallel::enter(const nn::Context& ctx, const void* x, DType type, int64_t width) const {
   return gather_rows(ctx, x, type, width);
 }
 
-void SequenceParallel::enter_backward(const nn::Context& ctx, float* own, float* whole, int64_t width) const {
+/// The chunks before this one have `begin` rows of each rank.
+void SequenceParallel::begin_sum(const nn::Context&, float* own, float* whole, int64_t begin, int64_t end,
+                                 int64_t width) const {
   wire_.begin_next();
-  scatter_rows(ctx, own, whole, width);
-}
-
-void SequenceParallel::leave(const nn::Context& ctx, float* own, float* whole, int64_t width) const {
-  scatter_rows(ctx, own, whole, width);
+  wire_.reduce_scatter(own + begin * width, whole + ranks() * begin * width, (end - begin) * width);
 }
 
 const void* SequenceParallel::leave_backward(const nn::Context& ctx, const void* dy, DType type,
@@ -46,9 +40,9 @@ const void* SequenceParallel::leave_backward(const nn::Context& ctx, const void*
   return gather_rows(ctx, dy, type, width);
 }
 
-std::unique_ptr<nn::Exchange> make_exchange(bool sequence_parallel, BlockWire* wire) {
-  if (sequence_parallel) return std::make_unique<SequenceParallel>(wire);
-  return std::make_unique<TensorParallel>(wire);
+std::unique_ptr<nn::Exchange> make_exchange(bool sequence_parallel, int64_t chunks, BlockWire* wire) {
+  if (sequence_parallel) return std::make_unique<SequenceParallel>(wire, chunks);
+  return std::make_unique<TensorParallel>(wire, chunks);
 }
 
 }  // namespace hawser::parallel

@@ -21,20 +21,20 @@ class SequenceParallel final : public TensorParallel {
   using TensorParallel::TensorParallel;
 
   nn::LocalRows own_rows(int64_t rows) const override;
+  int64_t row_ranks() const override { return ranks(); }
   float* whole_rows(const nn::Context& ctx, float* own, int64_t width) const override;
   const void* enter(const nn::Context& ctx, const void* x, DType type, int64_t width) const override;
-  void enter_backward(const nn::Context& ctx, float* own, float* whole, int64_t width) const override;
-  void leave(const nn::Context& ctx, float* own, float* whole, int64_t width) const override;
+  void begin_sum(const nn::Context& ctx, float* own, float* whole, int64_t begin, int64_t end,
+                 int64_t width) const override;
   const void* leave_backward(const nn::Context& ctx, const void* dy, DType type,
                              int64_t width) const override;
 
  private:
   const void* gather_rows(const nn::Context& ctx, const void* own, DType type, int64_t width) const;
-  void scatter_rows(const nn::Context& ctx, float* own, float* whole, int64_t width) const;
 };
 
-/// Creates the exchange of tensor-parallel ranks, with or without sequence parallelism. `wire` must outlive
-/// it.
-std::unique_ptr<nn::Exchange> make_exchange(bool sequence_parallel, BlockWire* wire);
+/// Creates the exchange of tensor-parallel ranks, with or without sequence parallelism. `chunks`:
+/// nn::Exchange::chunks. `wire` must outlive it.
+std::unique_ptr<nn::Exchange> make_exchange(bool sequence_parallel, int64_t chunks, BlockWire* wire);
 
 }  // namespace hawser::parallel

@@ -6,7 +6,10 @@
 
 namespace hawser::parallel {
 
-comm::Lane block_lane() { return {.name = "block", .at_once = true}; }
+comm::Lane block_lane(bool in_chunks) {
+  if (in_chunks) return {.name = "chunks"};
+  return {.name = "block", .at_once = true};
+}
 comm::Lane overlapped_lane() { return {.name = "experts"}; }
 
 Strategies::Strategies(const Settings& settings, std::vector<std::unique_ptr<Strategy>> all)
@@ -15,8 +18,8 @@ Strategies::Strategies(const Settings& settings, std::vector<std::unique_ptr<Str
 }
 Strategies::~Strategies() = default;
 
-void Strategies::require_effect(bool in_place) const {
-  for (const auto& s : all_) s->require_effect(in_place);
+void Strategies::require_effect(bool in_place, bool peers) const {
+  for (const auto& s : all_) s->require_effect(in_place, peers);
 }
 
 void Strategies::lay_out(ShardLayout::Options* options, const DataParallelStrategy& data) const {
@@ -73,8 +76,8 @@ void Strategies::add_to(Hash* hash) const {
 
 BlockExchanges Strategies::counted_exchanges(ExchangeNotes* notes, bool overlaps, double imbalance) const {
   return exchanges([&](mesh::Axis axis) {
-    return std::make_unique<CountingWire>(mesh_.degree(axis), axis_name(axis), notes,
-                                          axis != mesh::Axis::kEp || overlaps,
+    const bool beside = axis == mesh::Axis::kEp ? overlaps : form_.sums_in_chunks;
+    return std::make_unique<CountingWire>(mesh_.degree(axis), axis_name(axis), notes, beside,
                                           axis == mesh::Axis::kEp ? imbalance : 1);
   });
 }

@@ -1,16 +1,11 @@
 #include "engine/parallel/tensor_parallel.h"
 
-#include "engine/nn/context.h"
-
 namespace hawser::parallel {
 
-void TensorParallel::enter_backward(const nn::Context& ctx, float* own, float*, int64_t width) const {
+void TensorParallel::begin_sum(const nn::Context&, float* own, float*, int64_t begin, int64_t end,
+                               int64_t width) const {
   wire_.begin_next();
-  wire_.all_reduce(own, DType::kF32, ctx.rows() * width);
-}
-
-void TensorParallel::leave(const nn::Context& ctx, float* own, float*, int64_t width) const {
-  wire_.all_reduce(own, DType::kF32, ctx.rows() * width);
+  wire_.all_reduce(own + begin * width, DType::kF32, (end - begin) * width);
 }
 
 void TensorParallel::sum(const nn::Context&, void* data, DType type, int64_t elements) const {

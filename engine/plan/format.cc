@@ -31,7 +31,8 @@ OrderedJson exchanges_json(const Instruction& n) {
                     {"operation", note.operation},
                     {"bytes", note.bytes},
                     {"flops", note.flops},
-                    {"beside", note.beside}});
+                    {"beside", note.beside},
+                    {"hiding_flops", note.hiding_flops}});
   return json;
 }
 

@@ -91,9 +91,7 @@ class RankClock {
     return costs_.latency + (bytes > 0 ? static_cast<double>(bytes) / costs_.bytes_per_second : 0);
   }
   double exchange_seconds(size_t i) const {
-    double seconds = 0;
-    for (const ExchangeNote& note : plan_.instructions[i].exchanges) seconds += costs_.exchange_seconds(note);
-    return seconds;
+    return costs_.all_exposed_seconds(plan_.instructions[i], compute_seconds(i));
   }
 
   void stand_still(size_t instruction, double until) {
@@ -125,6 +123,7 @@ class RankClock {
     Times& t = line_.times[i];
     t.begin = now_;
     t.exchanging = exchanging;
+    t.beside = hidden_seconds(plan_.instructions[i], exchanging);
     now_ += exchanging + compute_seconds(i);
     t.end = now_;
     if (!starts_with_collective(plan_.instructions[i])) t.sent_begin = t.sent_end = t.begin;
@@ -157,15 +156,24 @@ class RankClock {
     return bytes;
   }
   size_t lane_of(size_t i) const { return static_cast<size_t>(sending_lane(plan_.instructions[i])); }
+  /// Returns the seconds of the instruction's exchanges during which it computes.
+  double hidden_seconds(const Instruction& n, double exposed) const {
+    if (!any_hidden(n.exchanges)) return 0;
+    double all = 0;
+    for (const ExchangeNote& note : n.exchanges) all += costs_.exchange_seconds(note);
+    return std::max(0.0, all - exposed);
+  }
   /// Spreads the instruction's computation over its exchanges by FLOPs. Exchanges of experts share a lane;
-  /// all others are awaited at once.
+  /// all others are awaited by the instruction itself.
   PairHalf half(size_t i, double seconds) const {
     const Instruction& n = plan_.instructions[i];
     PairHalf half{{}, seconds};
     const double per_flop = n.flops > 0 ? seconds / n.flops : 0;
-    for (const ExchangeNote& note : n.exchanges) {
-      half.steps.push_back(
-          {note.flops * per_flop, costs_.exchange_seconds(note), note.beside, is_of(note, "ep")});
+    const std::vector<double> exposed = costs_.exposed_seconds(n, seconds);
+    for (size_t e = 0; e < exposed.size(); ++e) {
+      const ExchangeNote& note = n.exchanges[e];
+      const double flops = note.flops + std::max(0.0, note.hiding_flops);
+      half.steps.push_back({flops * per_flop, exposed[e], note.beside, is_of(note, "ep")});
       half.rest -= half.steps.back().compute;
     }
     return half;
@@ -291,6 +299,30 @@ double CostTable::exchange_seconds(const ExchangeNote& note) const {
     if (rate.is_of(note)) return rate.latency + bytes * rate.seconds_per_byte;
   return exchange_latency +
          bytes / (exchange_bytes_per_second > 0 ? exchange_bytes_per_second : bytes_per_second);
+}
+
+std::vector<double> CostTable::exposed_seconds(const Instruction& n, double seconds) const {
+  const double per_flop = n.flops > 0 ? seconds / n.flops : 0;
+  std::vector<double> exposed;
+  double now = 0, free = 0;  // of the rank and of the lane of its exchanges
+  for (const ExchangeNote& note : n.exchanges) {
+    now += note.flops * per_flop;
+    free = std::max(now, free) + exchange_seconds(note);
+    if (note.hiding_flops == ExchangeNote::kUntilNext) {
+      exposed.push_back(0);
+      continue;
+    }
+    now += note.hiding_flops * per_flop;
+    exposed.push_back(std::max(0.0, free - now));
+    now = std::max(now, free);
+  }
+  return exposed;
+}
+
+double CostTable::all_exposed_seconds(const Instruction& n, double seconds) const {
+  double all = 0;
+  for (const double exposed : exposed_seconds(n, seconds)) all += exposed;
+  return all;
 }
 
 std::vector<std::vector<Timeline>> simulate(const std::vector<const Plan*>& stages,

@@ -13,6 +13,8 @@
 //   separate rate. An instruction of the host's processor likewise takes the bytes of its slots at a rate.
 //   * Exchanges within a block (Instruction::exchanges) take latency and bytes on the compute lane itself, in
 //   parallel with the communication lanes. All ranks begin the instruction together and end it together.
+//   * An exchange during which the rank itself computes (ExchangeNote::hiding_flops) runs after the one
+//   before it. An instruction's seconds are spread over its exchanges by FLOPs.
 //   * Two overlapped instructions (Instruction::overlaps_next) take turns, as base/fiber_pair.h does:
 //   overlapped exchanges run one after the other, while the instruction that did not begin them computes.
 //   * Any other instruction of the compute lane that sends (COUNT_TOKENS and the last GRAD_NORM sum over all
@@ -66,6 +68,10 @@ struct CostTable {
   double host_bytes_per_second = 0;
 
   double exchange_seconds(const ExchangeNote& note) const;
+  /// Seconds of each exchange of an instruction for which the rank waits, if it computes for `seconds`.
+  std::vector<double> exposed_seconds(const Instruction& n, double seconds) const;
+  /// Their sum.
+  double all_exposed_seconds(const Instruction& n, double seconds) const;
 };
 
 /// Simulates one rank from second 0. Throws kInternal for a plan that would deadlock (an instruction waits

@@ -24,7 +24,8 @@ struct Times {
   /// (Instruction::exchanges). Of two overlapped instructions, the first has the times of both and the second
   /// has length 0.
   double exchanging = 0;
-  double beside = 0;  ///< how long exchanges of two overlapped instructions ran while the partner computed
+  /// How long its exchanges ran while it computed, or while the partner did if two instructions overlap.
+  double beside = 0;
 };
 
 /// An interval in which the compute lane waited.
@@ -48,7 +49,7 @@ struct Overlap {
   double exposed = 0;             ///< the compute lane waited for transfers
   double hidden = 0;              ///< a transfer ran while the compute lane ran an instruction
   double exchanging = 0;          ///< the part of compute_busy spent in exchanges within blocks
-  double beside = 0;              ///< exchanges within blocks ran while an overlapped instruction computed
+  double beside = 0;              ///< exchanges within blocks ran while the rank computed
   /// The part of `hidden` in which the compute lane ran BACKWARD or LOSS (which includes the head's
   /// backward).
   double behind_backward = 0;

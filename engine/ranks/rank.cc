@@ -94,7 +94,7 @@ Executor::Communication Rank::communication_setup() {
   for (int32_t r = 0; setup.trail != nullptr && r < comm_->world_size(); ++r)
     setup.kinds.push_back(shared_.strategies.kind_of_calls(r));
   setup.devices = block_peers_.get();
-  if (fibers_) setup.overlap = {&*fibers_, exchanges_.overlapped(), overlapped_peers_.get()};
+  if (fibers_) setup.overlap = {&*fibers_, overlapped_peers_.get()};
   return setup;
 }
 
@@ -143,7 +143,7 @@ void Rank::reach_peers() {
   peers_ = comm_->on_device(use);
   if (!shared_.strategies.form().shares_blocks) return;
   use.staging = sums_->data() + transfers, use.staging_bytes = exchange;
-  use.lane = parallel::block_lane(), use.by_issuer = true;
+  use.lane = parallel::block_lane(shared_.strategies.form().sums_in_chunks), use.by_issuer = true;
   block_peers_ = comm_->on_device(use);
   if (!overlaps_instructions()) return;
   use.lane = parallel::overlapped_lane(), use.by_issuer = false;

@@ -19,8 +19,7 @@ void add_seconds(const Plan& plan, const plan::CostTable& costs, std::vector<Blo
     const Instruction& n = plan.instructions[i];
     if (n.is_transfer() || n.block < 0 || (n.micro_batch != 0 && !is_update(n.op))) continue;
     BlockCosts& block = (*blocks)[static_cast<size_t>(n.block)];
-    double seconds = costs.seconds[i];
-    for (const ExchangeNote& note : n.exchanges) seconds += costs.exchange_seconds(note);
+    const double seconds = costs.seconds[i] + costs.all_exposed_seconds(n, costs.seconds[i]);
     const bool in_weight_pass = n.op == Op::kBackwardWeight || n.op == Op::kRoundGrad;
     (n.op == Op::kOptimizerStep ? block.update
      : n.op == Op::kGradNorm    ? block.norm

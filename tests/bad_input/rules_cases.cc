@@ -154,6 +154,12 @@ std::vector<Case> tensor_parallel() {
           {"/mesh/tp", "4 key/value heads", "neither divides", "use 4"}),
       bad(R"({"mesh": {"sequence_parallel": true}})",
           {"/mesh/sequence_parallel", "no effect", "set /mesh/tp to 2 or more"}),
+      bad(R"({"mesh": {"tp_chunks": 4}})", {"/mesh/tp_chunks", "no effect", "set /mesh/tp to 2 or more"}),
+      bad(R"({"mesh": {"tp": 2, "tp_chunks": 65}})", {"/mesh/tp_chunks", "65", "64"}),
+      bad(R"({"mesh": {"tp": 2, "tp_chunks": 4}, "recompute": {"rows": 16}})",
+          {"/mesh/tp_chunks", "recompute.rows is 16", "use 1"}),
+      bad(R"({"mesh": {"tp": 2, "tp_chunks": 4}, "adapter": {"rank": 2, "dora": true}})",
+          {"/mesh/tp_chunks", "DoRA", "use 1"}),
   };
 }
 

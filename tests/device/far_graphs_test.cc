@@ -96,11 +96,14 @@ json sent(LayoutRun& run) {
 
 /// Exchanges inside blocks are captured together with the kernels before and after them.
 TEST_F(FarGraphs, HoldTheExchangesOfDevicesInsideBlocks) {
-  Layout rows = blocks_of(2, 1), zero = blocks_of(2, 1);
-  rows.sequence_parallel = false;
+  Layout rows = blocks_of(2, 1), zero = blocks_of(2, 1), chunks = blocks_of(2, 1);
+  chunks.tp_chunks = 3;
+  Layout chunks_of_rows = chunks;
+  rows.sequence_parallel = chunks_of_rows.sequence_parallel = false;
   zero.dp_shard = 2, zero.stage = 3;
-  for (const Layout& layout : {blocks_of(2, 1), rows, zero, blocks_of(1, 2), blocks_of(1, 2, "ulysses"),
-                               blocks_of(1, 2, "gather"), blocks_of(1, 3), blocks_of(2, 2)})
+  for (const Layout& layout :
+       {blocks_of(2, 1), rows, zero, blocks_of(1, 2), blocks_of(1, 2, "ulysses"), blocks_of(1, 2, "gather"),
+        blocks_of(1, 3), blocks_of(2, 2), chunks, chunks_of_rows})
     for (const bool like_gpt2 : {true, false}) {
       Problem problem = like();
       problem.like_gpt2 = like_gpt2, problem.precision = like_gpt2 ? "fp32" : "bf16";
@@ -109,7 +112,8 @@ TEST_F(FarGraphs, HoldTheExchangesOfDevicesInsideBlocks) {
 }
 
 TEST_F(FarGraphs, CountInTheLedgerAsTheirCallsDo) {
-  const Layout layout = blocks_of(2, 2);
+  Layout layout = blocks_of(2, 2);
+  layout.tp_chunks = 2;
   LayoutRun cpu(like(), layout), run(far(like(), "nccl"), layout);
   for (int step = 0; step < 4; ++step) cpu.step(), run.step();
   const json want = sent(cpu), got = sent(run);

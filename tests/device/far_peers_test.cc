@@ -204,6 +204,30 @@ TEST(FarPeers, NameARankThatHangsInsideABlock) {
   expect_named(grid, comm::Operation::kReduceScatter, 3, "of group '");
 }
 
+TEST(FarPeers, SumInChunksAsRanksOnTheCpuDo) {
+  for (const char* precision : {"fp32", "bf16"})
+    for (const bool sequence_parallel : {true, false}) {
+      Problem problem;
+      problem.precision = precision;
+      Layout layout;
+      layout.tp = 2, layout.sequence_parallel = sequence_parallel, layout.dp_shard = 2, layout.stage = 3;
+      layout.tp_chunks = 3, layout.accumulation = 2;
+      expect_far_like_cpu(problem, layout, "nccl");
+    }
+}
+
+TEST(FarPeers, RefuseChunksThroughTheHost) {
+  Layout layout;
+  layout.tp = 2, layout.tp_chunks = 3;
+  try {
+    LayoutRun(far({}, "host"), layout);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Code::kConfigInvalid);
+    EXPECT_NE(e.message().find("/mesh/tp_chunks 3 has no effect"), std::string::npos) << e.message();
+  }
+}
+
 TEST(DeviceTransport, IsNcclForAllRanksOrForNone) {
   const DeviceCard one = {"1", ""}, two = {"2", ""}, without = {"3", "libnccl.so.2 was not found"};
   const auto chosen = [](DeviceTransport wanted, const std::vector<DeviceCard>& cards) {

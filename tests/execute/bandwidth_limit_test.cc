@@ -82,6 +82,8 @@ TEST(BandwidthLimit, ChargesExchangesOfTensorParallelRanks) {
   Layout l = layout_of(&Layout::tp, 2);
   l.sequence_parallel = false;
   expect_charged({}, l, {"tp"});
+  l.tp_chunks = 3;
+  expect_charged({}, l, {"tp"});
 }
 
 TEST(BandwidthLimit, ChargesExchangesOfContextParallelRanks) {

@@ -217,7 +217,7 @@ TEST(Trace, FindsCallsInTheLaneThatTheyWereIssuedIn) {
       trace.starts(i);
       works[i] = i % 2 == 0 ? one->broadcast(data.data(), 4, 0) : two->broadcast(data.data() + 4, 4, 1);
       trace.issued(i, works[i]);
-      trace.ended(i);
+      trace.ended(i, 0);
     }
     trace.drains();
     one->wait(works[2]);

@@ -35,9 +35,17 @@ class BlockForms {
     const int64_t t = s_.mesh.tp, c = s_.local.width;
     return (t - 1) * (whole_rows() ? divided(s_.rows * c, t) : divided(s_.rows, t) * c) * bytes;
   }
+  /// Bytes of a sum of all rows, whose chunks of rows are padded to whole parts.
+  int64_t sum_in_chunks() const {
+    const int64_t t = s_.mesh.tp, n = s_.mesh.tp_chunks;
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < n; ++i)
+      bytes += 2 * (t - 1) * divided((s_.rows * (i + 1) / n - s_.rows * i / n) * s_.local.width, t) * 4;
+    return bytes;
+  }
   /// Two branches: entered and left once. Backward gathers what is entered again.
   int64_t branch(int64_t enters) const {
-    return whole_rows() ? 2 * 2 * part(4) : 2 * (enters * part(e()) + part(4));
+    return whole_rows() ? 2 * sum_in_chunks() : 2 * (enters * part(e()) + part(4));
   }
   /// Sparse layers in blocks from `block` on.
   int64_t sparse(int64_t block) const {

@@ -122,6 +122,7 @@ void add_cells(const ModelAxes& axes, Layout layout, std::vector<Cell>* cells) {
       if (p.precision != "bf16_pure" && cells->size() % 3 == 1) p.average = 0.75;
       if (p.precision != "bf16_pure" && like_gpt2 && cells->size() % 4 == 2) p.qk_clip = kLowScores;
       cell.layout = layout;
+      if (axes.tp > 1 && cells->size() % 3 != 0) cell.layout.tp_chunks = 1 + cells->size() % 4;
       cells->push_back(cell);
     }
 }

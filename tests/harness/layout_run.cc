@@ -39,6 +39,7 @@ std::string Layout::name() const {
   if (!offload.empty()) text += " offload " + offload;
   for (const int64_t layers : layers_of_chunks) text += fmt::format(" {}", layers);
   if (tp > 1) text += fmt::format(" tp {}{}", tp, sequence_parallel ? "" : " alone");
+  if (tp_chunks > 1) text += fmt::format(" in {} chunks", tp_chunks);
   if (stage == 3)
     text += " reshard " + reshard + (reshard_group ? fmt::format(" {}", reshard_group) : "") +
             fmt::format(" prefetch {}", prefetch);
@@ -57,6 +58,7 @@ std::string Layout::sections() const {
   json["mesh"] = {{"dp_replicate", dp_replicate}, {"dp_shard", dp_shard}};
   if (cp > 1) json["mesh"]["cp"] = cp, json["mesh"]["cp_mode"] = cp_mode;
   if (tp > 1) json["mesh"]["tp"] = tp, json["mesh"]["sequence_parallel"] = sequence_parallel;
+  if (tp_chunks > 1) json["mesh"]["tp_chunks"] = tp_chunks;
   if (ep > 1) json["mesh"]["ep"] = ep;
   if (pp > 1) json["mesh"]["pp"] = pp, json["pipeline"]["schedule"] = schedule;
   if (chunks > 1) json["pipeline"]["chunks"] = chunks;

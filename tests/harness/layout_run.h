@@ -25,6 +25,7 @@ struct Layout {
   int64_t reshard_group = 0, prefetch = 1, sum_group = 0;
   int64_t bucket_bytes = 0;       ///< 0: the default
   bool sequence_parallel = true;  ///< if tp > 1
+  int64_t tp_chunks = 1;          ///< if tp > 1
   std::string cp_mode = "ring";   ///< if cp > 1
   double rows_factor = 0;         ///< if ep > 1; 0: the default
   bool tree = false;

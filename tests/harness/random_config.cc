@@ -306,6 +306,8 @@ Json config(uint64_t seed, uint64_t attempt) {
   if (d.once_in(2) && may_quantize(c) && c["zero"]["stage"] == 3 && !c.contains("adapter"))
     c["zero"]["quantized_weights"] = "int8";
   if (d.once_in(3)) c["recompute"]["rows"] = d.from(1, 60);
+  const bool may_cut = !c["recompute"].contains("rows") && !c.value("/adapter/dora"_json_pointer, false);
+  if (degree(c["mesh"], "tp") > 1 && may_cut && d.once_in(2)) c["mesh"]["tp_chunks"] = d.from(2, 4);
   return c;
 }
 

@@ -1,6 +1,7 @@
 // Tests a block of two ranks, each with half of the heads and half of the MLP's features. With a sum at each
 // call of the Exchange, both compute the results of one rank, forward and backward; without any one of the
-// sums they do not. Also tests that the dry run passes each transfer to its exchange.
+// sums they do not. Chunks of rows change no bit. Also tests that the dry run passes each transfer to its
+// exchange.
 #include "engine/nn/exchange.h"
 
 #include <gtest/gtest.h>
@@ -29,17 +30,18 @@ struct Meeting {
   const float* addends[kRanks] = {};
 };
 
-/// Tensor parallelism: forward copies on enter and sums on leave. `left_out`: 0 no sum, 1 that of leave, 2
-/// that of enter_backward.
+/// Tensor parallelism: a block sums twice in forward and twice in backward, each time in `chunks`.
+/// `left_out`: 0 no sum, 1 those of forward, 2 those of backward.
 class Halves : public nn::Exchange {
  public:
-  Halves(Meeting* meeting, int rank, int left_out) : meeting_(*meeting), rank_(rank), left_out_(left_out) {}
+  Halves(Meeting* meeting, int rank, int left_out, int64_t chunks)
+      : meeting_(*meeting), rank_(rank), left_out_(left_out), chunks_(chunks) {}
 
-  void leave(const nn::Context& ctx, float* y, float*, int64_t width) const override {
-    if (left_out_ != 1) add(y, ctx.rows() * width);
-  }
-  void enter_backward(const nn::Context& ctx, float* dx, float*, int64_t width) const override {
-    if (left_out_ != 2) add(dx, ctx.rows() * width);
+  int64_t chunks() const override { return chunks_; }
+  void begin_sum(const nn::Context&, float* own, float*, int64_t begin, int64_t end,
+                 int64_t width) const override {
+    const bool forward = sums_++ < 2 * chunks_;
+    if (left_out_ != (forward ? 1 : 2)) add(own + begin * width, (end - begin) * width);
   }
 
  private:
@@ -55,6 +57,8 @@ class Halves : public nn::Exchange {
 
   Meeting& meeting_;
   const int rank_, left_out_;
+  const int64_t chunks_;
+  mutable int64_t sums_ = 0;
 };
 
 /// Returns the config of one rank's share.
@@ -142,12 +146,14 @@ double distance(const std::vector<float>& got, const std::vector<float>& want) {
   return std::sqrt(difference / length);
 }
 
+/// `bits`: output and gradient of the input, on both ranks.
 struct Distances {
   double y = 0, dx = 0, gradients = 0;
+  std::vector<std::vector<float>> bits = {};
 };
 
 /// Compares two ranks with one; returns the greatest distance over ranks and parameters of the block.
-Distances two_ranks(const nn::ModelConfig& config, int left_out) {
+Distances two_ranks(const nn::ModelConfig& config, int left_out, int64_t chunks = 1) {
   const kernels::KernelTable& kernels = *kernel_tables().back();
   const nn::Model whole(config), part(share(config, kRanks));
   const std::vector<float> weights = variant_weights(whole.table(), config.norm_weight_offset);
@@ -171,13 +177,14 @@ Distances two_ranks(const nn::ModelConfig& config, int left_out) {
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < kRanks; ++rank)
       threads.emplace_back(
-          [&, rank] { ranks[static_cast<size_t>(rank)]->run(Halves(&meeting, rank, left_out)); });
+          [&, rank] { ranks[static_cast<size_t>(rank)]->run(Halves(&meeting, rank, left_out, chunks)); });
   }
 
   Distances d;
   for (const auto& rank : ranks) {
     d.y = std::max(d.y, distance(rank->y, serial.y));
     d.dx = std::max(d.dx, distance(rank->dx, serial.dx));
+    d.bits.push_back(rank->y), d.bits.push_back(rank->dx);
   }
   for (const nn::Parameter& p : part.table().all()) {
     if (p.block != 1) continue;
@@ -229,6 +236,13 @@ TEST_P(ExchangeOfTwo, DoesNotWithoutEitherSum) {
   EXPECT_GT(backward.dx, 1e-2);
 }
 
+/// The 18 rows are divided equally, unequally, and into one chunk for each row.
+TEST_P(ExchangeOfTwo, ComputesTheSameBitsInChunks) {
+  const Distances one = two_ranks(model(GetParam()), 0);
+  for (const int64_t chunks : {int64_t{2}, int64_t{5}, kBatch * kSeq})
+    EXPECT_EQ(two_ranks(model(GetParam()), 0, chunks).bits, one.bits) << chunks;
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, ExchangeOfTwo, ::testing::Values("gpt2", "gemma"),
                          [](const auto& name) { return std::string(name.param); });
 
@@ -247,11 +261,9 @@ class Notes : public nn::Exchange {
     note(ctx, &left, ctx.rows() * width * dtype_bytes(type));
     return dy;
   }
-  void leave(const nn::Context& ctx, float*, float*, int64_t width) const override {
-    note(ctx, &summed, ctx.rows() * width);
-  }
-  void enter_backward(const nn::Context& ctx, float*, float*, int64_t width) const override {
-    note(ctx, &summed, ctx.rows() * width);
+  void begin_sum(const nn::Context& ctx, float*, float*, int64_t begin, int64_t end,
+                 int64_t width) const override {
+    note(ctx, &summed, (end - begin) * width);
   }
   void sum(const nn::Context& ctx, void*, DType, int64_t elements) const override {
     note(ctx, &summed, elements);

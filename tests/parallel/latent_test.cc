@@ -220,7 +220,7 @@ TEST(Latent, SavedBytesFollowTheClosedForm) {
                   own = sp ? (rows + tp - 1) / tp : rows;
     for (const DType type : {DType::kF32, DType::kBf16}) {
       parallel::CountingWire wire(tp), column_wire(cp);
-      const auto exchange = parallel::make_exchange(sp, &wire);
+      const auto exchange = parallel::make_exchange(sp, 1, &wire);
       const auto columns = parallel::make_column_exchange(config.mesh.cp_mode, &column_wire);
       const nn::ModelCosts costs = nn::measure_costs(model, *kernel_tables().back(), 1, type, 3, seq, true,
                                                      false, *exchange, *columns);

@@ -28,8 +28,12 @@ using Json = nlohmann::json;
 constexpr int kSteps = 5;
 constexpr int64_t kVocabulary = 2048, kRows = 4, kCols = 192, kAccumulation = 2;
 
-/// Returns a config of two data-parallel ranks, each consisting of `tp` ranks.
-Json config(const Json& zero, int tp, double bytes_per_second) {
+/// The ranks of a step: two data-parallel ranks, each of `tp` ranks that sum in `chunks`.
+struct Form {
+  int tp = 1, chunks = 1;
+};
+
+Json config(const Json& zero, const Form& form, double bytes_per_second) {
   return {{"seed", 3},
           {"model",
            {{"vocab_size", kVocabulary},
@@ -41,17 +45,18 @@ Json config(const Json& zero, int tp, double bytes_per_second) {
             {"mlp", "swiglu"},
             {"mlp_width", 704},
             {"tied_head", false}}},
-          {"mesh", {{"dp_shard", 2}, {"tp", tp}}},
+          {"mesh", {{"dp_shard", 2}, {"tp", form.tp}, {"tp_chunks", form.chunks}}},
           {"zero", zero},
           {"comm", {{"bandwidth_limit", bytes_per_second}}},
           {"batch", {{"micro_batch", kRows}, {"grad_accum_steps", kAccumulation}, {"sequence", kCols}}},
           {"train", {{"steps", 1000}}},
-          {"cpu", {{"threads", 2 * tp}}}};
+          {"cpu", {{"threads", 2 * form.tp}}}};
 }
 
 /// The compared values of one step, as means over ranks.
 struct Shares {
   double hidden = 0, behind_backward = 0, exposed = 0, compute = 0;
+  double exchanging = 0, beside = 0;  ///< of exchanges within blocks: awaited, and hidden
 };
 
 Shares shares_of(const plan::Plan& plan, const std::vector<plan::Timeline>& ranks) {
@@ -63,6 +68,8 @@ Shares shares_of(const plan::Plan& plan, const std::vector<plan::Timeline>& rank
     s.behind_backward += o.behind_backward_share() / n;
     s.exposed += o.exposed / (o.exposed + o.compute_busy) / n;
     s.compute += o.compute_busy / n;
+    s.exchanging += o.exchanging / (o.exchanging + o.beside) / n;
+    s.beside += o.beside / n;
   }
   return s;
 }
@@ -91,9 +98,9 @@ void meet(std::vector<plan::Timeline>* ranks) {
 /// Runs steps of one config, traced on both ranks.
 class Traced {
  public:
-  Traced(const Json& zero, int tp, double bytes_per_second, int steps)
-      : ranks_(2 * tp), bytes_per_second_(bytes_per_second) {
-    const std::string json = config(zero, tp, bytes_per_second).dump();
+  Traced(const Json& zero, const Form& form, double bytes_per_second, int steps)
+      : ranks_(2 * form.tp), bytes_per_second_(bytes_per_second) {
+    const std::string json = config(zero, form, bytes_per_second).dump();
     trainer_ = train::Trainer::create(config::ConfigTree::from_json(json), false, &cancel_,
                                       comm::make_local(ranks_));
     trainer_->traces().set(true);
@@ -182,10 +189,10 @@ class Traced {
 
 /// Compares with communication that takes `ratio` times as long as the computation.
 double compare(const char* name, const Json& zero, double ratio, int tp = 1) {
-  const Traced fast(zero, tp, 0, 2);
+  const Traced fast(zero, {tp}, 0, 2);
   const double compute = median(fast.measured, &Shares::compute);
   const double bytes_per_second = static_cast<double>(fast.sent()) / (ratio * compute);
-  const Traced slow(zero, tp, bytes_per_second, kSteps);
+  const Traced slow(zero, {tp}, bytes_per_second, kSteps);
   std::printf("%s: compute %.0f ms a step, bandwidth %.0f MB/s\n", name,
               1e3 * median(slow.measured, &Shares::compute), bytes_per_second * 1e-6);
   const auto within = [&](const char* what, double Shares::*of) {
@@ -212,6 +219,20 @@ TEST(Overlap, OfPlainDataParallelismIsAsForetoldAndTensorParallelismHidesAsMuch)
   // The number of buckets is the same, because each of two ranks has half of the gradients.
   const double alone = compare("DDP", {{"stage", 0}, {"bucket_bytes", 4 << 20}}, 0.6);
   EXPECT_GE(compare("DDP of tp 2", {{"stage", 0}, {"bucket_bytes", 2 << 20}}, 0.6, 2), alone - 0.05);
+}
+
+/// At this rate an exchange of a chunk takes about as long as its product. Without chunks, nothing is hidden.
+TEST(Overlap, OfChunksIsAsForetold) {
+  constexpr double kRate = 5e7;
+  const Traced whole({{"stage", 0}}, {2, 1}, kRate, 1), chunks({{"stage", 0}}, {2, 4}, kRate, kSteps);
+  EXPECT_EQ(median(whole.measured, &Shares::beside), 0);
+  EXPECT_EQ(median(whole.predicted, &Shares::beside), 0);
+  EXPECT_GT(median(chunks.measured, &Shares::beside), 0);
+  const double measured = median(chunks.measured, &Shares::exchanging);
+  const double predicted = median(chunks.predicted, &Shares::exchanging);
+  std::printf("awaited share of exchanges in chunks: measured %.3f, predicted %.3f\n", measured, predicted);
+  EXPECT_NEAR(measured, predicted, 0.1);
+  EXPECT_LT(measured, 0.95);
 }
 
 TEST(Overlap, OfEachMicroBatchReducedIsAsForetold) {

@@ -3,6 +3,8 @@
 // (promise L4).
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "engine/base/error.h"
 #include "tests/harness/near_one_rank.h"
 
@@ -108,6 +110,75 @@ TEST(TensorParallel, RowsDividedOrNotGiveTheSameForwardAndCutGradients) {
           }
       EXPECT_GE(compared, 6);
     }
+}
+
+/// 2 rows of 7 tokens, of which tensor-parallel ranks have unequal numbers; chunks of equal, of unequal and
+/// of no rows.
+TEST(TensorParallel, ChunksChangeNoBit) {
+  for (Problem problem : problems())
+    for (const char* precision : {"fp32", "bf16", "fp8"})
+      for (const bool sequence_parallel : {true, false}) {
+        problem.precision = precision, problem.optimizer = "adamw", problem.sequence = 7;
+        if (problem.precision == "fp8") problem.fp8 = R"({"history": 2})";
+        Layout layout;
+        layout.tp = 4, layout.sequence_parallel = sequence_parallel, layout.accumulation = 2;
+        const std::vector<StepRecord> expected = run_layout(problem, layout, 2);
+        for (layout.tp_chunks = 2; layout.tp_chunks <= 20; layout.tp_chunks = 2 * layout.tp_chunks + 1)
+          EXPECT_EQ(first_difference(expected, run_layout(problem, layout, 2)), "")
+              << precision << " " << layout.name();
+      }
+}
+
+/// Each of a block's two sums computes during all its chunks but the last; in backward, during the last, too.
+TEST(TensorParallel, ChunksAreInThePlan) {
+  for (const int64_t chunks : {1, 3})
+    for (const bool sequence_parallel : {true, false}) {
+      Layout layout;
+      layout.tp = 2, layout.sequence_parallel = sequence_parallel, layout.tp_chunks = chunks;
+      LayoutRun run(Problem(), layout);
+      for (const plan::Instruction& n : run.trainer().ranks().first().plans().train.instructions) {
+        const int64_t hidden = std::count_if(n.exchanges.begin(), n.exchanges.end(),
+                                             [](const ExchangeNote& note) { return note.is_hidden(); });
+        const bool forward = n.op == plan::Op::kForward, backward = n.op == plan::Op::kBackward;
+        const bool in_layer = (n.block == 1 || n.block == 2) && (forward || backward);
+        EXPECT_EQ(hidden, chunks == 1 || !in_layer ? 0 : 2 * (chunks - 1) + (backward ? 2 : 0))
+            << plan::op_name(n.op);
+      }
+    }
+}
+
+/// Chunks of attention's output and of dense layers, beside everything else that exchanges data in blocks.
+TEST(TensorParallel, ChunksChangeNoBitOfOtherForms) {
+  Layout layout;
+  layout.tp = 2, layout.accumulation = 2;
+  const auto compare = [](const Problem& problem, Layout chunked, const char* what) {
+    const std::vector<StepRecord> expected = run_layout(problem, chunked, 2);
+    chunked.tp_chunks = 3;
+    EXPECT_EQ(first_difference(expected, run_layout(problem, chunked, 2)), "") << what;
+  };
+  Problem problem;
+  problem.experts = R"({"experts": 4, "top_k": 2, "width": 20, "layers": [1]})";
+  compare(problem, layout, "experts");
+  problem.experts = "", problem.adapter = R"({"rank": 3, "dropout": 0.2})";
+  compare(problem, layout, "adapters");
+  problem.adapter = "", problem.like_gpt2 = false;
+  for (const char* mode : {"ring", "ulysses", "gather"}) {
+    Layout columns = layout;
+    columns.cp = 2, columns.cp_mode = mode;
+    compare(problem, columns, mode);
+  }
+  for (const char* policy : {"full", "selective"}) {
+    Layout recomputed = layout;
+    recomputed.recompute = std::string(R"({"policy": ")") + policy + R"("})";
+    compare(problem, recomputed, policy);
+  }
+  for (const char* schedule : {"zb_h1", "dualpipev"}) {
+    Layout stages = layout;
+    stages.pp = 2, stages.schedule = schedule, stages.accumulation = 4;
+    Problem deep = problem;
+    deep.layers = 4;
+    compare(deep, stages, schedule);
+  }
 }
 
 TEST(TensorParallel, GivesNoViewOfAPartOfATensor) {

@@ -206,6 +206,33 @@ TEST(Simulator, RefusesPlansThatCannotRun) {
   EXPECT_EQ(code_of(no_transfer), Code::kInternal);
 }
 
+ExchangeNote note(double flops, int64_t bytes, double hiding_flops) {
+  ExchangeNote n{"tp", "all_reduce", bytes, flops, false};
+  n.hiding_flops = hiding_flops;
+  return n;
+}
+
+/// One second for each FLOP and byte. Of 13 seconds of exchanges, 4 are awaited.
+TEST(Simulator, AnInstructionComputesDuringTheExchangesOfItsChunks) {
+  Case c;
+  c.compute(12);
+  c.costs.exchange_bytes_per_second = 1;
+  plan::Instruction& n = c.plan.instructions[0];
+  n.flops = 12, n.sent_bytes = 13;
+  n.exchanges = {note(1, 2, 0),                         // computes 0..1, waits until 3
+                 note(2, 4, ExchangeNote::kUntilNext),  // computes 3..5, runs 5..9
+                 note(3, 4, ExchangeNote::kUntilNext),  // computes 5..8, runs 9..13
+                 note(2, 3, 4)};                        // computes 8..10, runs 13..16; computes 10..14
+  EXPECT_EQ(c.costs.exposed_seconds(n, 12), (std::vector<double>{2, 0, 0, 2}));
+  const Timeline line = c.run();
+  EXPECT_EQ(line.times[0].end, 16);
+  EXPECT_EQ(line.times[0].exchanging, 4);
+  EXPECT_EQ(line.times[0].beside, 13 - 4);
+  // Twice as fast, it computes for 6 seconds and waits longer.
+  c.costs.seconds[0] = 6;
+  EXPECT_EQ(c.run().times[0].end, 2.5 + 1 + 4 + 4 + 3);
+}
+
 TEST(Simulator, RefusesCostsThatMakeNoSense) {
   const auto refuses = [](auto change) {
     Case c;

@@ -120,6 +120,9 @@ void add_inside_blocks(std::vector<Layout>* all) {
       if (shards == 1 && stage > 0) continue;
       l.tp = 4, all->push_back(l);
       l.sequence_parallel = false, all->push_back(l);
+      l.tp_chunks = 2, all->push_back(l);
+      l.sequence_parallel = true, all->push_back(l);
+      l.tp_chunks = 1;
       l.sequence_parallel = true, l.tp = 1, l.cp = 4, all->push_back(l);
       l.cp_mode = "gather", all->push_back(l);
       l.cp_mode = "ring", l.cp = 2, l.tp = 2, all->push_back(l);

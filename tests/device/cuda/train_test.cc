@@ -37,7 +37,7 @@ Distance distance(const StepRecord& cpu, const StepRecord& gpu) {
 Distance train(Problem problem, const Layout& layout) {
   const std::vector<StepRecord> cpu = reference_run(problem, layout, 3);
   problem.device = "cuda";
-  if (layout.world() > 1) problem.device_transport = "host";
+  if (layout.world() > 1) problem.device_transport = layout.tp_chunks > 1 ? "nccl" : "host";
   const std::vector<StepRecord> gpu = run_layout(problem, layout, 3);
   Distance worst;
   for (size_t i = 0; i < cpu.size(); ++i) {
@@ -164,17 +164,20 @@ TEST(TrainOnCuda, OnRanksThatDivideBlocksAndColumns) {
     }
 }
 
-/// One rank writes the outputs of branches as bf16. Ranks that divide blocks sum f32 addends.
+/// One rank writes the outputs of branches as bf16. Ranks that divide blocks sum f32 addends, between GPUs
+/// also in chunks.
 TEST(TrainOnCuda, OnRanksThatDivideBlocksInBf16) {
-  for (const bool sequence_parallel : {false, true}) {
-    Layout layout;
-    layout.tp = 2, layout.sequence_parallel = sequence_parallel;
-    const Distance d = train(problem_in("bf16"), layout);
-    EXPECT_LT(d.loss, 1e-4);
-    EXPECT_LT(d.grad_norm, 1e-3);
-    EXPECT_LT(d.gradients, 0.2);
-    EXPECT_LT(d.weights, 2e-2);
-  }
+  for (const bool sequence_parallel : {false, true})
+    for (const int64_t chunks : {1, 3}) {
+      if (chunks > 1 && train::choose_device("cuda").devices.size() < 2) continue;
+      Layout layout;
+      layout.tp = 2, layout.sequence_parallel = sequence_parallel, layout.tp_chunks = chunks;
+      const Distance d = train(problem_in("bf16"), layout);
+      EXPECT_LT(d.loss, 1e-4);
+      EXPECT_LT(d.grad_norm, 1e-3);
+      EXPECT_LT(d.gradients, 0.2);
+      EXPECT_LT(d.weights, 2e-2);
+    }
 }
 
 /// The CPU's kernels update state in host memory to the bits of the GPU's kernels.

@@ -1556,12 +1556,13 @@ extern "C" {
 extern "C" {
     #[doc = " *out: where the time of the steps went since HWS_TRACE_KERNELS was set, without the first step, which"]
     #[doc = " warms up, if there is another. HWS_FORMAT_JSON: {\"ranks\": [{\"rank\", \"steps\", \"seconds\", \"waited_seconds\","]
-    #[doc = " \"communication\": {\"calls\", \"seconds\", \"bytes\"}, \"exchanges\": the same within blocks (pairs of dualpipev"]
-    #[doc = " computed during \"beside_seconds\" of them), \"kernels\": [{\"kernel\", \"type\", \"calls\", \"seconds\", \"flops\","]
-    #[doc = " \"bytes\"}]}]}, slowest kernel first. A matmul, also a fused one such as \"matmul_gelu\", has a row for each"]
-    #[doc = " shape (\"m\", \"n\", \"k\", \"a_transposed\", \"b_transposed\"). Attention has a row for each number of keys and size"]
-    #[doc = " of a head (\"length\", \"head_dim\"). flops are those of matrix products and attention; bytes are those of the"]
-    #[doc = " operands, each read or written once. HWS_FORMAT_TEXT: the same as a table. Errors:"]
+    #[doc = " \"communication\": {\"calls\", \"seconds\", \"bytes\"}, \"exchanges\": the same within blocks (the rank computed"]
+    #[doc = " during \"beside_seconds\" of them: pairs of dualpipev, and chunks of mesh.tp_chunks), \"kernels\":"]
+    #[doc = " [{\"kernel\", \"type\", \"calls\", \"seconds\", \"flops\", \"bytes\"}]}]}, slowest kernel first. A matmul, also a"]
+    #[doc = " fused one such as \"matmul_gelu\", has a row for each shape (\"m\", \"n\", \"k\", \"a_transposed\","]
+    #[doc = " \"b_transposed\"). Attention has a row for each number of keys and size of a head (\"length\", \"head_dim\")."]
+    #[doc = " flops are those of matrix products and attention; bytes are those of the operands, each read or written"]
+    #[doc = " once. HWS_FORMAT_TEXT: the same as a table. Errors:"]
     #[doc = " HWS_FAILED_PRECONDITION if no step was recorded."]
     pub fn hws_engine_profile(
         engine: *const hws_engine,
