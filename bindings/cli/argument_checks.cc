@@ -150,6 +150,12 @@ void add_objective(CLI::App* app, std::string* objective) {
       ->excludes(dpo);
 }
 
+void add_teacher(CLI::App* app, std::string* teacher) {
+  app->add_option("--teacher", *teacher,
+                  "Distil: also follow the probabilities of this model (teacher.weight, teacher.top)")
+      ->type_name("MODEL");
+}
+
 void check_words(CLI::App* app, const WordsThatMayBe& may) {
   const auto among = [](const std::vector<std::string>& names, const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();

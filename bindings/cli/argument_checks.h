@@ -47,6 +47,8 @@ void add_measure(CLI::App* device, std::string* file);
 
 /// Adds the options --objective and --dpo, short for --objective dpo.
 void add_objective(CLI::App* app, std::string* objective);
+/// Adds the option --teacher.
+void add_teacher(CLI::App* app, std::string* teacher);
 
 /// Options that check_words exempts.
 struct WordsThatMayBe {

@@ -22,8 +22,11 @@ struct ConfigOptions {
   bool qlora = false;             ///< --qlora: as --lora, with the frozen linears in NF4
   bool dora = false;              ///< --dora: as --lora, with magnitudes
   std::string objective;          ///< --objective, --dpo: an objective over pairs of answers
+  std::string teacher;            ///< --teacher MODEL: distil from this model
 
   bool trains_adapter() const { return lora || qlora || dora; }
+  /// True if an option says how a run starts, so that it cannot continue another run.
+  bool sets_method() const { return trains_adapter() || !objective.empty() || !teacher.empty(); }
 };
 
 /// The rank of this process, if ranks are processes. Without --comm the process holds all ranks.

@@ -171,7 +171,8 @@ std::string hub_hint(const std::string& name) {
 
 void find_cached_models(hws_config* config) {
   const auto tree = parse_json(text_of(hws_config_serialize, config, HWS_FORMAT_JSON));
-  for (const char* pointer : {"/init/from", "/init/base", "/adapter/from", "/objective/reference"}) {
+  for (const char* pointer :
+       {"/init/from", "/init/base", "/adapter/from", "/objective/reference", "/teacher/from"}) {
     const ordered_json::json_pointer at(pointer);
     if (!tree.contains(at) || !tree[at].is_string()) continue;
     const std::string name = tree[at];

@@ -12,6 +12,7 @@
 
 #include "bindings/cli/file_failure.h"
 #include "bindings/cli/hub_cache.h"
+#include "bindings/cli/open_model.h"
 #include "bindings/cli/parse_json.h"
 #include "bindings/cli/suggestions.h"
 #include "bindings/cli/train/usual_training.h"
@@ -257,6 +258,7 @@ Config load_config(const ConfigOptions& options) {
   apply_sets(config.get(), of_data);
   find_cached_models(config.get());
   if (!options.objective.empty()) apply_objective(config.get(), options.objective);
+  if (!options.teacher.empty()) set_string(config.get(), "/teacher/from", find_model(options.teacher).path);
   if (options.qlora && !is_set(config.get(), "/adapter/base"))
     check(hws_config_set(config.get(), "/adapter/base", "\"nf4\""));
   if (options.dora && !is_set(config.get(), "/adapter/dora"))
@@ -276,6 +278,7 @@ void make_paths_absolute(hws_config* config) {
   make_absolute(config, tree, "/init/base");
   make_absolute(config, tree, "/adapter/from");
   make_absolute(config, tree, "/objective/reference");
+  make_absolute(config, tree, "/teacher/from");
   make_absolute(config, tree, "/data/path");
   for (const char* list : {"/data/sources", "/data/validation_sources"}) {
     const ordered_json::json_pointer at(list);

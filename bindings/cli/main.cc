@@ -50,6 +50,7 @@ std::shared_ptr<hawser::cli::TrainOptions> add_train(CLI::App* app, Action* acti
       ->type_name("FILE");
   hawser::cli::add_adapter(sub, &o->config.lora, &o->config.qlora, &o->config.dora);
   hawser::cli::add_objective(sub, &o->config.objective);
+  hawser::cli::add_teacher(sub, &o->config.teacher);
   sub->add_option("--template", o->chat_template, "With rows of text: chat template, as of prepare")
       ->type_name("FILE|NAME");
   sub->add_option("--long", o->longer, "With rows of text: cut longer rows, or drop them (default: cut)")

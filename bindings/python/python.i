@@ -95,19 +95,20 @@ ARRAY_IN(const void* data, size_t bytes, 4, array_floats($input, &array, "values
 ARRAY_IN(void* data, size_t bytes, 4, array_floats($input, &array, "out", 1))
 ARRAY_IN(float* logits, size_t logits_bytes, 4, array_floats($input, &array, "out", 1))
 ARRAY_IN(float* logprobs, size_t logprobs_bytes, 4, array_floats($input, &array, "out", 1))
+ARRAY_IN(int32_t* ids, size_t ids_bytes, 4, array_out_integers($input, &array, "ids"))
 ARRAY_IN(const float* gradients, size_t gradients_bytes, 4, array_floats($input, &array, "gradients", 0))
 ARRAY_IN(const int32_t* tokens, size_t count, 1, array_integers($input, &array, "tokens", 1))
 
-// A batch is None or (tokens, targets or None, document_begin or None, weights or None), with an optional
-// fifth element: references or None.
+// A batch is None or (tokens, targets or None, document_begin or None, weights or None), with up to three more
+// elements, each an array or None: references, teacher_ids, teacher_logprobs.
 %typemap(arginit) const hws_batch* batch "memset(arrays$argnum, 0, sizeof arrays$argnum);"
-%typemap(in) const hws_batch* batch (array arrays[5], hws_batch value) {
+%typemap(in) const hws_batch* batch (array arrays[kBatchArrays], hws_batch value) {
   if ($input != Py_None) {
     if (!batch_of($input, arrays, &value)) SWIG_fail;
     $1 = &value;
   }
 }
-%typemap(freearg) const hws_batch* batch "for (int i = 0; i < 5; ++i) array_close(&arrays$argnum[i]);"
+%typemap(freearg) const hws_batch* batch "for (int i = 0; i < kBatchArrays; ++i) array_close(&arrays$argnum[i]);"
 
 // A request is (prompt, max_tokens, temperature, top_k, top_p, seed, stop_token, stop_tokens).
 %typemap(arginit) const hws_generate_request* request "memset(arrays$argnum, 0, sizeof arrays$argnum);"

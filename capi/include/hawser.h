@@ -14,7 +14,6 @@
  *     HWS_INTERNAL, and the statuses of conventions 3 to 5. Later versions may add codes. Running out of
  *     memory always gives HWS_OUT_OF_MEMORY, except in tokenizers, whose comments describe it.
  *  2. Out-parameters come last. On error a handle is set to NULL and a number is left unchanged.
- *  2. Out-parameters come last. On error a handle is set to NULL and a number is left alone.
  *  3. Handles are numbers in a table of 65,536, never dereferenced. A NULL, destroyed or foreign handle gets
  *     HWS_BAD_HANDLE. A handle that a function puts in *out belongs to the caller, who ends it with the
  *     destroy function of its type. Destroy accepts NULL and ignores bad handles. It waits for calls of that
@@ -34,12 +33,12 @@
  *     The library copies the arguments that it needs after a call. Results of variable size are buffers. An
  *     array, also one passed as void*, must be aligned for its element type (4 bytes for int32 and f32).
  *  7. Callbacks are passed as `callback`, `user` and `destroy`. destroy(user) runs exactly once, also when
- *     the call fails; it may be NULL. A train or metrics callback may call these functions of its engine, on
- *     its own thread: all with a `const` handle, and hws_data_push, hws_engine_eval, _forward, _logprobs,
- *     _generate, hws_checkpoint_save and _save_async. A token callback may call the functions with a `const`
- *     handle. Any other call gets HWS_BUSY. hws_op_* work everywhere. A C++ exception must not leave a
- *     callback; one that does ends the call with HWS_CALLBACK. The functions of a transport (hws_comm_host)
- *     run on threads of the library and may not call it.
+ *     the call fails; it may be NULL. A train or metrics callback may call these functions of its engine,
+ *     on its own thread: all with a `const` handle, and hws_data_push, hws_engine_eval, _forward,
+ *     _logprobs, _top_logprobs, _generate, hws_checkpoint_save and _save_async. A token callback may call
+ *     the functions with a `const` handle. Any other call gets HWS_BUSY. hws_op_* work everywhere. A C++
+ *     exception must not leave a callback; one that does ends the call with HWS_CALLBACK. The functions of
+ *     a transport (hws_comm_host) run on threads of the library and may not call it.
  *  8. The host program owns the process. The library does not print, read the environment (except in
  *     hws_comm_create_env and hws_comm_read_env), install signal handlers or end the process. Writing a file
  *     beyond RLIMIT_FSIZE gives HWS_IO, without SIGXFSZ. Files that the library opens never get the number of
@@ -138,9 +137,9 @@ typedef int32_t (*hws_interrupt_fn)(void* user);
  * While one of the following calls runs on this thread, it calls the poll at most every 20 ms. If the poll
  * returns a number other than 0, the call ends with HWS_CANCELLED: hws_engine_train, _eval and _generate as
  * by hws_engine_cancel; hws_checkpoint_verify, _load, _load_latest, _latest and _average while they check
- * digests (a load has changed nothing then); hws_engine_create, hws_checkpoint_import and _export while they
- * read weights, and hws_engine_create while it computes the log-probabilities of a reference;
- * hws_tokenizer_encode, _render and _train; hws_config_prove_layout; hws_device_measure and _peak;
+ * digests (a load has changed nothing then); hws_engine_create, hws_checkpoint_import and _export while
+ * they read weights, and hws_engine_create while it computes the log-probabilities of a reference or
+ * teacher; hws_tokenizer_encode, _render and _train; hws_config_prove_layout; hws_device_measure and _peak;
  * hws_data_prepare. A step, a save or a transfer is never cut short.
  *
  * The poll may call the functions that work at any time. It must not throw; if it does, the call ends as
@@ -156,10 +155,10 @@ typedef int32_t (*hws_progress_fn)(void* user, const char* json, size_t size);
  * engine yet, whose hws_engine_progress could show it.
  *
  * hws_engine_create, _create_ranks and _create_on call it while they compute the log-probabilities of the
- * reference of /objective: "phase" is "references", "done" and "total" count rows of the data. They call it
- * at the begin and the end of the phase, and at most ten times a second in between. If it returns a number
- * other than 0, the call ends with HWS_CANCELLED; among several processes, in all of them. Later versions may
- * add phases.
+ * reference of /objective, or the rows of a teacher (/teacher/from): "phase" is "references" or "teacher",
+ * "done" and "total" count rows of the data. They call it at the begin and the end of the phase, and at
+ * most ten times a second in between. If it returns a number other than 0, the call ends with
+ * HWS_CANCELLED; among several processes, in all of them. Later versions may add phases.
  *
  * It may call the functions that work at any time, and hws_thread_set_interrupt and hws_thread_set_progress.
  * destroy(user) runs when another callback is set, but not before this one has returned, or when the thread
@@ -700,6 +699,11 @@ typedef struct hws_batch {
                                        all 1 */
   const float* references; /**< [rows]: for each row, the sum of its targets' log-probabilities under the
                                 reference of /objective, for the kinds that have one; otherwise NULL */
+  int64_t teacher_top;           /**< with /teacher/top: the same number; otherwise 0 */
+  const int32_t* teacher_ids;    /**< [rows, cols, teacher_top]: different token ids at each target, as
+                                       hws_engine_top_logprobs gives them; NULL without a teacher */
+  const float* teacher_logprobs; /**< [rows, cols, teacher_top]: the teacher's log-probabilities of these
+                                       ids; finite, at most 0. Not read where the target is masked */
 } hws_batch;
 
 /** Copies one global batch (global_batch rows x `sequence` columns, see hws_engine_sizes; with /batch/ramp
@@ -715,15 +719,19 @@ typedef struct hws_batch {
  * weights at that time or with the model of /objective/reference, and a run keeps them next to its
  * checkpoints.
  *
+ * With a teacher (/teacher/top) whose folder the config does not name, the batch brings the teacher's rows,
+ * which hws_engine_top_logprobs of another engine gives for the same tokens, or any other source.
+ *
  * A batch waits until a step takes it. hws_engine_cancel does not drop it: a step that has begun ends with
  * its batch, and a waiting batch is taken by the first step after the cancelled call. Evaluating and saving
  * do not change it; hws_checkpoint_load drops it. A step that fails, is skipped or is discarded has consumed
  * its batch.
  *
- * Errors: HWS_DATA_INVALID for ids outside the vocabulary (row, column, id) and for weights that are negative
- * or not finite (row, column, weight); HWS_INVALID_ARGUMENT for another shape; HWS_BUSY if a batch is already
- * waiting; HWS_FAILED_PRECONDITION for inference and while a step is pending. After an error, the batch that
- * was waiting before still waits. */
+ * Errors: HWS_DATA_INVALID for ids outside the vocabulary (row, column, id), for weights that are negative
+ * or not finite (row, column, weight), and for a teacher's row with an id twice or a log-probability that
+ * is above 0 or not finite; HWS_INVALID_ARGUMENT for another shape; HWS_BUSY if a batch is already waiting;
+ * HWS_FAILED_PRECONDITION for inference and while a step is pending. After an error, the batch that was
+ * waiting before still waits. */
 HWS_API hws_status hws_data_push(hws_engine* engine, const hws_batch* batch);
 /** Returned by a data source: there are no more batches. */
 #define HWS_SOURCE_END 1
@@ -770,7 +778,7 @@ HWS_API hws_status hws_data_set_source(hws_engine* engine, hws_source_fn callbac
                                        void (*destroy)(void*));
 /** *out: JSON about the config's data: tokens, validation samples, the data cursor, the vocabulary; for pairs
  * "references": the number of their "rows", whether they were "read" from the run's folder, and the "seconds"
- * that this took. */
+ * that this took; with a teacher (/teacher/from) "teacher": the same, and the number of "targets". */
 HWS_API hws_status hws_data_info(const hws_engine* engine, hws_buffer** out);
 
 /** Called during a preparation with a JSON object of `size` bytes, NUL-terminated and valid during the call:
@@ -850,6 +858,18 @@ HWS_API hws_status hws_engine_forward(hws_engine* engine, const hws_batch* batch
  * HWS_DATA_INVALID. */
 HWS_API hws_status hws_engine_logprobs(hws_engine* engine, const hws_batch* batch, float* logprobs,
                                        size_t logprobs_bytes);
+
+/** The likeliest next tokens at each position, the likeliest first, of equal logits the lower id: the rows
+ * of a teacher (/teacher), without storing logits. batch: any rows, at most `sequence` columns; targets and
+ * weights do not matter and may be NULL. top: 1 to vocab_size. ids: int32 [rows, cols, top]; logprobs: f32
+ * [rows, cols, top], their log-probabilities in nats over the whole vocabulary, at most 0. Both are memory
+ * of the caller that overlaps neither the batch nor each other; ids_bytes and logprobs_bytes: their sizes,
+ * exactly. Errors: HWS_DATA_INVALID; HWS_INVALID_ARGUMENT for another top or size; HWS_NUMERIC if the
+ * model's numbers are not finite (row, column), ids and logprobs are then undefined;
+ * HWS_FAILED_PRECONDITION for a model with a score head. */
+HWS_API hws_status hws_engine_top_logprobs(hws_engine* engine, const hws_batch* batch, int64_t top,
+                                           int32_t* ids, size_t ids_bytes, float* logprobs,
+                                           size_t logprobs_bytes);
 
 /** The gradient phase of a step for an objective of your own (DPO, GRPO): computes the gradients of the
  * weights from the gradients of the objective by the log-probability of each target. Compute the latter from

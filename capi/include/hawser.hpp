@@ -615,7 +615,16 @@ struct Batch {
   std::int64_t rows = 0, cols = 0;
   std::span<const std::int32_t> tokens, targets, document_begin;
   std::span<const float> weights = {};
-  std::span<const float> references = {};  ///< one number a row, for objectives with a reference
+  std::span<const float> references = {};          ///< one number a row, for objectives with a reference
+  std::int64_t teacher_top = 0;                    ///< ids of a teacher at each position (teacher.top)
+  std::span<const std::int32_t> teacher_ids = {};  ///< rows x cols x teacher_top
+  std::span<const float> teacher_logprobs = {};    ///< the same
+};
+
+/// The likeliest tokens of each position with their log-probabilities, rows x cols x top each.
+struct TopLogprobs {
+  std::vector<std::int32_t> ids;
+  std::vector<float> logprobs;
 };
 
 struct Evaluation {
@@ -848,6 +857,19 @@ class Engine {
     logprobs(batch, result);
     return result;
   }
+  /// The `top` likeliest next tokens of each position, the likeliest first: the rows of a teacher.
+  void top_logprobs(const Batch& batch, std::int64_t top, std::span<std::int32_t> ids,
+                    std::span<float> logprobs) {
+    const hws_batch host = raw(batch);
+    detail::check(hws_engine_top_logprobs(get(), &host, top, ids.data(), ids.size_bytes(), logprobs.data(),
+                                          logprobs.size_bytes()));
+  }
+  TopLogprobs top_logprobs(const Batch& batch, std::int64_t top) {
+    const auto size = static_cast<std::size_t>(top < 0 ? 0 : batch.rows * batch.cols * top);
+    TopLogprobs result{std::vector<std::int32_t>(size), std::vector<float>(size)};
+    top_logprobs(batch, top, result.ids, result.logprobs);
+    return result;
+  }
   /// Calls callback(token) for each new token; if that returns false, the text ends.
   template <std::invocable<std::int32_t> Fn>
   void generate(const GenerateRequest& request, Fn&& callback);
@@ -990,6 +1012,19 @@ inline hws_batch Engine::raw(const Batch& batch) {
     throw InvalidArgument("batch.references has " + std::to_string(batch.references.size()) +
                           " elements; the batch has " + std::to_string(batch.rows) + " rows");
   host.references = batch.references.empty() ? nullptr : batch.references.data();
+  const auto pairs = [&](const auto& values, const char* name) -> decltype(values.data()) {
+    if (values.empty()) return nullptr;
+    if (batch.teacher_top < 1 || values.size() % static_cast<std::size_t>(batch.teacher_top) != 0 ||
+        values.size() / static_cast<std::size_t>(batch.teacher_top) != batch.tokens.size())
+      throw InvalidArgument("batch." + std::string(name) + " has " + std::to_string(values.size()) +
+                            " elements; the batch is " + std::to_string(batch.rows) + " x " +
+                            std::to_string(batch.cols) + " with " + std::to_string(batch.teacher_top) +
+                            " for each position");
+    return values.data();
+  };
+  host.teacher_top = batch.teacher_top;
+  host.teacher_ids = pairs(batch.teacher_ids, "teacher_ids");
+  host.teacher_logprobs = pairs(batch.teacher_logprobs, "teacher_logprobs");
   return host;
 }
 

@@ -1,5 +1,5 @@
-// hws_engine_use_average; hws_engine_eval, _forward and _logprobs, which use a model without changing it; and
-// the checks of a batch.
+// hws_engine_use_average; hws_engine_eval, _forward, _logprobs and _top_logprobs, which use a model without
+// changing it; and the checks of a batch.
 #include "capi/src/engine.h"
 #include "capi/src/guard.h"
 
@@ -27,6 +27,14 @@ BatchView batch_view(const Call& call, const hws_batch* batch, bool needs_target
   if (host.weights != nullptr) call.array(host.weights, count, "batch->weights");
   if (host.references != nullptr)
     call.array(host.references, static_cast<size_t>(host.rows), "batch->references");
+  call.range(host.teacher_top, 0, host.teacher_ids || host.teacher_logprobs ? INT32_MAX : 0,
+             "batch->teacher_top");
+  const bool addressable =
+      host.teacher_top == 0 || count <= static_cast<size_t>(PTRDIFF_MAX / sizeof(int32_t) / host.teacher_top);
+  if (!addressable) call.invalid("batch->teacher_top", "makes arrays that the address space does not hold");
+  const size_t pairs = count * static_cast<size_t>(host.teacher_top);
+  if (host.teacher_ids != nullptr) call.array(host.teacher_ids, pairs, "batch->teacher_ids");
+  if (host.teacher_logprobs != nullptr) call.array(host.teacher_logprobs, pairs, "batch->teacher_logprobs");
   BatchView view;
   view.rows = host.rows;
   view.cols = host.cols;
@@ -35,6 +43,9 @@ BatchView batch_view(const Call& call, const hws_batch* batch, bool needs_target
   view.document_begin = host.document_begin;
   view.weights = host.weights;
   view.references = host.references;
+  view.teacher_top = host.teacher_top;
+  view.teacher_ids = host.teacher_ids;
+  view.teacher_logprobs = host.teacher_logprobs;
   return view;
 }
 
@@ -68,8 +79,10 @@ hws_status hws_engine_eval(hws_engine* engine, const hws_batch* batch, int64_t m
 namespace {
 
 /// Checks an array that a call writes while it reads the batch.
-void check_results(const Call& call, const BatchView& view, const float* results, size_t bytes,
+template <class Result>
+void check_results(const Call& call, const BatchView& view, const Result* results, size_t bytes,
                    const char* name) {
+  static_assert(sizeof(Result) == sizeof(float));
   if (bytes % sizeof(float) != 0) {
     call.invalid(fmt::format("{}_bytes", name).c_str(),
                  fmt::format("is {}, not a multiple of {}", bytes, sizeof(float)));
@@ -105,5 +118,22 @@ hws_status hws_engine_logprobs(hws_engine* engine, const hws_batch* batch, float
     const BatchView view = batch_view(call, batch, true);
     check_results(call, view, logprobs, logprobs_bytes, "logprobs");
     use->together([&](auto& trainer) { trainer.inference().logprobs(view, logprobs, logprobs_bytes); });
+  });
+}
+
+hws_status hws_engine_top_logprobs(hws_engine* engine, const hws_batch* batch, int64_t top, int32_t* ids,
+                                   size_t ids_bytes, float* logprobs, size_t logprobs_bytes) {
+  return guard(__func__, [&](const Call& call) {
+    const Use<Engine> use(call, engine, Access::kNested);
+    const BatchView view = batch_view(call, batch, false);
+    call.range(top, 1, INT32_MAX, "top");
+    check_results(call, view, ids, ids_bytes, "ids");
+    check_results(call, view, logprobs, logprobs_bytes, "logprobs");
+    if (overlap(ids, ids_bytes, logprobs, logprobs_bytes))
+      call.invalid("logprobs", "overlaps ids; give it memory of its own");
+    use->together([&](auto& trainer) {
+      trainer.inference().top_logprobs(view, top, {ids, ids_bytes / sizeof(int32_t)},
+                                       {logprobs, logprobs_bytes / sizeof(float)});
+    });
   });
 }

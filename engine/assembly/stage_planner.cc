@@ -178,7 +178,7 @@ void StagePlanner::add_memory(EnginePlans* plans) const {
   if (!target.in_place)
     plans->pinned.step = StepMirror::bytes(
         most_micro_batches(config, form, form_.inference), config.batch.micro_batch, config.batch.sequence,
-        form.columns,
+        {form.columns, config.teacher.top},
         tied ? nn::LookupGradient::host_bytes(lookup_gradient_sizes(form_.model, config, form)) : 0,
         nn::all_tally_words(form_.model.config()));
   const parallel::BesideArena beside =

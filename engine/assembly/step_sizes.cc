@@ -27,6 +27,11 @@ void defer_sums(plan::Sizes* s, const nn::ModelCosts& costs, const nn::Recompute
 
 }  // namespace
 
+kernels::Teacher teacher_of(const config::ResolvedConfig& config) {
+  const optim::TeacherConfig& t = config.teacher;
+  return {nullptr, nullptr, t.top, static_cast<float>(t.temperature), static_cast<float>(t.weight)};
+}
+
 plan::Sizes step_sizes(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
                        const parallel::Strategies& strategies, const parallel::BlockExchanges& exchanges,
                        ExchangeNotes* notes) {
@@ -40,6 +45,7 @@ plan::Sizes step_sizes(const nn::Model& model, const config::ResolvedConfig& con
       !target.in_place || form.shares_rows;  // only one of the ranks gets the caller's memory
   nn::BackwardForm backward = form.backward;
   backward.rounds_in_kernels = rounds_in_kernels(config, strategies);
+  backward.teacher = teacher_of(config);
   if (model.trains_tied_head() && types.lookup == DType::kF32)
     backward.lookups = lookup_gradient_sizes(model, config, form);
   const nn::ModelCosts costs =
@@ -52,7 +58,7 @@ plan::Sizes step_sizes(const nn::Model& model, const config::ResolvedConfig& con
   s.dx = elements * dtype_bytes(DType::kF32);
   if (nn::Block::reads_rounded(*target.kernels, m, types.product))
     s.rounded_dx = elements * dtype_bytes(types.product);
-  s.batch = MicroBatch::bytes(batch, columns, form.columns);
+  s.batch = MicroBatch::bytes(batch, columns, {form.columns, config.teacher.top});
   s.losses = batch * seq * 4;
   s.embedding_forward = cost_of(costs.embedding_forward);
   s.embedding_backward = cost_of(costs.embedding_backward);

@@ -15,6 +15,7 @@
 #include "engine/nn/model_config.h"
 #include "engine/optim/objective.h"
 #include "engine/optim/optim_config.h"
+#include "engine/optim/teacher.h"
 #include "engine/parallel/parallel_config.h"
 
 namespace hawser::config {
@@ -196,6 +197,7 @@ struct ResolvedConfig : parallel::ParallelConfig {
   DataConfig data;
   BatchConfig batch;
   ObjectiveConfig objective;
+  optim::TeacherConfig teacher;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   Precision precision = Precision::kFp32;
@@ -220,6 +222,7 @@ void each_key(ResolvedConfig& c, auto&& visit) {
   visit("data", c.data);
   visit("batch", c.batch);
   visit("objective", c.objective);
+  visit("teacher", c.teacher);
   visit("optimizer", c.optimizer);
   visit("schedule", c.schedule);
   visit("precision", c.precision);

@@ -251,6 +251,13 @@ constexpr Derivation kDerivations[] = {
        if (!learns_from_pairs(c) || c.is("/objective/kind", "reward")) return Value();
        return Value::of_double(c.is("/objective/kind", "simpo") ? 2 : 0.1);
      }},
+    {"teacher.top = 64, or the whole vocabulary, with teacher.from; else 0",
+     "/teacher/top",
+     {"/model/vocab_size"},
+     [](const Effective& c) {
+       const int64_t most = std::min<int64_t>(64, c.integer("/model/vocab_size"));
+       return Value::of_int(c.is_given("/teacher/from") ? most : 0);
+     }},
     {"batch.sequence = model.context",
      "/batch/sequence",
      {"/model/context"},

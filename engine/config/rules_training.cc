@@ -15,6 +15,10 @@ bool decays(const Effective& c) {
          c.is("/schedule/kind", "wsd");
 }
 
+bool has_teacher(const Effective& c, std::string_view) {
+  return c.has("/teacher/top") && c.integer("/teacher/top") > 0;
+}
+
 constexpr Check kTrainingChecks[] = {
     {"/data/sources",
      {"/data/path", "/data/sources"},
@@ -134,6 +138,35 @@ constexpr Check kTrainingChecks[] = {
      "objective {/objective/kind} puts each answer into its own row, so rows cannot be packed",
      "leave packing out"},
 
+    {"/teacher/top",
+     {"/teacher/top", "/model/vocab_size"},
+     [](const Effective& c) { return c.integer("/teacher/top") > c.integer("/model/vocab_size"); },
+     "a teacher cannot have {/teacher/top} different ids for a target in a vocabulary of {/model/vocab_size}",
+     "use at most {}",
+     [](const Effective& c) { return fmt::format("{}", c.integer("/model/vocab_size")); }},
+    {"/teacher/top",
+     {"/teacher/top", "/objective/kind"},
+     [](const Effective& c) { return c.integer("/teacher/top") > 0 && learns_from_pairs(c); },
+     "a teacher ({/teacher/top} ids for each target) is for the cross entropy of single answers, but "
+     "objective "
+     "{/objective/kind} trains on pairs",
+     "leave one of the two out"},
+    {"/teacher/from",
+     {"/teacher/top"},
+     [](const Effective& c) { return c.is_given("/teacher/from") && c.integer("/teacher/top") == 0; },
+     "a teacher gives nothing with teacher.top {/teacher/top}",
+     "set teacher.top to 1 or more, or leave it out"},
+    {"/teacher/from",
+     {"/teacher/top"},
+     [](const Effective& c) { return c.is_given("/teacher/from") && c.count("/data/sources") == 0; },
+     "the engine has no data on which to run the teacher ({/teacher/top} ids for each target)",
+     "set /data, or push the teacher's rows with each batch (hws_data_push) and leave teacher.from out"},
+    {"/device",
+     {"/device", "/teacher/top"},
+     [](const Effective& c) { return c.is("/device", "cuda") && c.integer("/teacher/top") > 0; },
+     "a teacher (/teacher/top {/teacher/top}) is not supported on device \"cuda\" yet",
+     "use device \"cpu\", or remove /teacher"},
+
     {"/optimizer/momentum",
      {"/optimizer/nesterov", "/optimizer/momentum"},
      [](const Effective& c) {
@@ -240,6 +273,8 @@ std::vector<Dependence> training_dependences() {
       {"/objective/sft_weight", "/objective/kind", {"dpo_sft"}},
       {"/objective/label_smoothing", "/objective/kind", {"dpo", "dpo_sft"}},
       {"/objective/reference", "/objective/kind", {"dpo", "ipo", "hinge", "dpo_sft"}},
+      {"/teacher/temperature", "/teacher/top", {"1 or more"}, has_teacher},
+      {"/teacher/weight", "/teacher/top", {"1 or more"}, has_teacher},
       {"/optimizer/beta1", "/optimizer/kind", {"adamw", "adamw8", "lion", "muon"}, uses_optimizer},
       {"/optimizer/beta2", "/optimizer/kind", {"adamw", "adamw8", "lion", "muon"}, uses_optimizer},
       {"/optimizer/eps", "/optimizer/kind", {"adamw", "adamw8", "muon"}, uses_optimizer},

@@ -229,6 +229,10 @@ void Dataset::read(Split split, uint64_t first_sample, const Rows& out) const {
         split == Split::kTrain ? train_window(sample) : stored_window(before + static_cast<int64_t>(sample));
     read_row(window, static_cast<int64_t>(row) * out.cols, out);
     if (out.references != nullptr) out.references[row] = references_[static_cast<size_t>(window.stored)];
+    if (out.teacher_ids == nullptr) continue;
+    const int64_t at = static_cast<int64_t>(row) * out.cols, pairs = at * teacher_.top;
+    teacher_.read(window.stored, out.targets + at, out.cols, out.teacher_ids + pairs,
+                  out.teacher_logprobs + pairs);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "engine/data/fingerprint.h"
 #include "engine/data/length_groups.h"
 #include "engine/data/mixture.h"
+#include "engine/data/teacher_pairs.h"
 #include "engine/data/token_source.h"
 #include "engine/data/vocabulary.h"
 
@@ -23,12 +24,14 @@ enum class Split { kTrain, kValidation, kStored };
 /// Destination of rows. All arrays are [rows, cols], row-major, provided by the caller.
 struct Rows {
   int32_t* tokens = nullptr;
-  int32_t* targets = nullptr;    ///< target of each position; -100 masks it
-  int32_t* positions = nullptr;  ///< 0..cols-1, restarting at each document when packing; may be null
-  int32_t* kv_begin = nullptr;   ///< first column that position t may see (0 without packing); may be null
-  int64_t rows = 0, cols = 0;    ///< cols: those of the dataset, or fewer (Dataset::columns)
-  float* weights = nullptr;      ///< weight of each target's loss; 1 if the data has none; may be null
-  float* references = nullptr;   ///< [rows]: values from set_references; may be null
+  int32_t* targets = nullptr;      ///< target of each position; -100 masks it
+  int32_t* positions = nullptr;    ///< 0..cols-1, restarting at each document when packing; may be null
+  int32_t* kv_begin = nullptr;     ///< first column that position t may see (0 without packing); may be null
+  int64_t rows = 0, cols = 0;      ///< cols: those of the dataset, or fewer (Dataset::columns)
+  float* weights = nullptr;        ///< weight of each target's loss; 1 if the data has none; may be null
+  float* references = nullptr;     ///< [rows]: values from set_references; may be null
+  int32_t* teacher_ids = nullptr;  ///< [rows, cols, top]: pairs from set_teacher at each target; may be null
+  float* teacher_logprobs = nullptr;  ///< the same; null if teacher_ids is
 };
 
 /// Rows are made as follows:
@@ -83,6 +86,9 @@ class Dataset {
   /// run concurrently with `read`.
   void set_references(std::vector<float> references) { references_ = std::move(references); }
   const std::vector<float>& references() const { return references_; }
+  /// Sets the teacher of training rows, for Rows::teacher_ids. Must not run concurrently with `read`.
+  void set_teacher(TeacherPairs teacher) { teacher_ = std::move(teacher); }
+  const TeacherPairs& teacher() const { return teacher_; }
 
   /// Returns the samples in one pass over all sources.
   int64_t train_samples() const { return samples_in(train_); }
@@ -135,6 +141,7 @@ class Dataset {
   std::optional<LengthGroups> groups_;  // of the only source's training part
   std::vector<ValidationSet> validation_sets_;
   std::vector<float> references_;
+  TeacherPairs teacher_;
   std::string fingerprint_;
 };
 

@@ -32,8 +32,7 @@ Dataset::Window Dataset::train_window(uint64_t sample) const {
   const SourceRange& part = train_[static_cast<size_t>(pick.source)];
   const int64_t row = train_row(pick, sample);
   int64_t before = 0;
-  for (int64_t i = 0; !references_.empty() && i < pick.source; ++i)
-    before += train_[static_cast<size_t>(i)].samples;
+  for (int64_t i = 0; i < pick.source; ++i) before += train_[static_cast<size_t>(i)].samples;
   return {part.source, part.begin + row * cols_, before + row};
 }
 

@@ -13,7 +13,7 @@ void DatasetSource::load(int32_t micro_batch, const MicroBatch& out) {
   const uint64_t first = first_ + static_cast<uint64_t>(micro_batch * out.batch);
   dataset_.read(split_, first,
                 {out.tokens, out.targets, out.positions, out.kv_begin, out.batch, out.seq, out.weights,
-                 out.references});
+                 out.references, out.teacher.ids, out.teacher.logprobs});
   std::iota(out.samples, out.samples + out.batch, first);
 }
 
@@ -47,6 +47,10 @@ void BatchViewSource::load(int32_t micro_batch, const MicroBatch& out) {
     std::fill_n(out.targets, n, -100);
   if (out.weights) std::copy_n(view_.weights + begin, n, out.weights);
   if (out.references) std::copy_n(view_.references + row, out.batch, out.references);
+  if (const int64_t top = out.teacher.top; top > 0) {
+    std::copy_n(view_.teacher_ids + begin * top, n * top, out.teacher.ids);
+    std::copy_n(view_.teacher_logprobs + begin * top, n * top, out.teacher.logprobs);
+  }
   for (int64_t i = 0; i < n; ++i) {
     const auto column = static_cast<int32_t>(i % out.seq);
     out.kv_begin[i] = view_.document_begin ? view_.document_begin[begin + i] : 0;
@@ -122,14 +126,56 @@ void check_for_objective(const BatchView& b, const optim::ObjectiveConfig& objec
   }
 }
 
-void require_own_gradients(const optim::ObjectiveConfig& objective) {
+void check_for_teacher(const BatchView& b, const optim::TeacherConfig& teacher, int64_t vocab) {
+  const int64_t top = teacher.top;
+  if (!teacher.on() && (b.teacher_ids || b.teacher_logprobs))
+    fail(Code::kInvalidArgument,
+         "the batch has rows of a teacher, but /teacher/top is 0: leave them out, or set it");
+  if (!teacher.on()) return;
+  if (b.teacher_ids == nullptr || b.teacher_logprobs == nullptr)
+    fail(Code::kInvalidArgument,
+         "the batch lacks the rows of the teacher, {} ids and log-probabilities for each position: pass what "
+         "hws_engine_top_logprobs of the teacher gives for the same rows",
+         top);
+  if (b.teacher_top != top)
+    fail(Code::kInvalidArgument,
+         "the batch has {} ids of the teacher for each position, but /teacher/top is {}", b.teacher_top, top);
+  std::vector<int64_t> seen(static_cast<size_t>(vocab), -1);  // the position at which an id was last seen
+  for (int64_t i = 0; i < b.rows * b.cols; ++i) {
+    for (int64_t j = i * top; b.targets[i] != -100 && j < (i + 1) * top; ++j) {
+      const int32_t id = b.teacher_ids[j];
+      const float logprob = b.teacher_logprobs[j];
+      const int64_t row = i / b.cols, column = i % b.cols;
+      if (id < 0 || id >= vocab)
+        fail(Code::kDataInvalid, "id {} of the teacher at row {}, column {} is outside the vocabulary of {}",
+             id, row, column, vocab);
+      if (seen[static_cast<size_t>(id)] == i)
+        fail(Code::kDataInvalid, "the teacher has id {} twice at row {}, column {}", id, row, column);
+      seen[static_cast<size_t>(id)] = i;
+      if (!(logprob <= 0 && std::isfinite(logprob)))
+        fail(Code::kDataInvalid,
+             "log-probability {} of the teacher at row {}, column {}, id {} must be finite and at most 0",
+             logprob, row, column, id);
+    }
+  }
+}
+
+void require_own_gradients(const optim::ObjectiveConfig& objective, const optim::TeacherConfig& teacher) {
+  if (teacher.on())
+    fail(Code::kFailedPrecondition,
+         "/teacher/top {} makes training follow a teacher; set it to 0 to pass your own gradients",
+         teacher.top);
   if (objective.weighs_targets())
     fail(Code::kFailedPrecondition,
          "/objective/kind computes the gradients of this engine; set it to \"cross_entropy\" to pass your "
          "own");
 }
 
-void require_sourced(const optim::ObjectiveConfig& objective) {
+void require_sourced(const optim::ObjectiveConfig& objective, const optim::TeacherConfig& teacher) {
+  if (teacher.on())
+    fail(Code::kFailedPrecondition,
+         "data sources do not support the rows of a teacher yet (/teacher/top {}): push them (hws_data_push)",
+         teacher.top);
   if (objective.weighs_targets())
     fail(Code::kFailedPrecondition,
          "data sources do not support pairs yet, which /objective/kind needs: push them (hws_data_push)");
@@ -169,6 +215,13 @@ void PushedBatch::set(const BatchView& b) {
            b.document_begin ? document_begin_.data() : nullptr,
            b.weights ? weights_.data() : nullptr,
            b.references ? references_.data() : nullptr};
+  if (b.teacher_ids && b.teacher_logprobs) {
+    const size_t pairs = n * static_cast<size_t>(b.teacher_top);
+    teacher_ids_.assign(b.teacher_ids, b.teacher_ids + pairs);
+    teacher_logprobs_.assign(b.teacher_logprobs, b.teacher_logprobs + pairs);
+    view_.teacher_top = b.teacher_top;
+    view_.teacher_ids = teacher_ids_.data(), view_.teacher_logprobs = teacher_logprobs_.data();
+  }
   waiting_ = true, has_gradients_ = false;
 }
 

@@ -10,6 +10,7 @@
 #include "engine/execute/batch_source.h"
 #include "engine/execute/step_result.h"
 #include "engine/optim/objective.h"
+#include "engine/optim/teacher.h"
 
 namespace hawser::train {
 
@@ -80,10 +81,15 @@ void check_batch(const BatchView& batch, int64_t vocab, int64_t most_cols, bool 
 /// pair without a difference.
 void check_for_objective(const BatchView& batch, const optim::ObjectiveConfig& objective);
 
+/// Throws kInvalidArgument unless the batch has rows of a teacher exactly if the config has one, with as
+/// many ids; kDataInvalid (row, column, value) unless the ids of each target differ and are below vocab,
+/// and the log-probabilities are finite and at most 0. Rows of masked targets are not read.
+void check_for_teacher(const BatchView& batch, const optim::TeacherConfig& teacher, int64_t vocab);
+
 /// Throws kFailedPrecondition unless the host program may pass gradients under the objective.
-void require_own_gradients(const optim::ObjectiveConfig& objective);
+void require_own_gradients(const optim::ObjectiveConfig& objective, const optim::TeacherConfig& teacher);
 /// Throws kFailedPrecondition unless a data source of the host program can serve the objective.
-void require_sourced(const optim::ObjectiveConfig& objective);
+void require_sourced(const optim::ObjectiveConfig& objective, const optim::TeacherConfig& teacher);
 
 /// Throws kDataInvalid (row, column, value) unless every gradient is finite, and every gradient of a masked
 /// target is 0.
@@ -115,8 +121,8 @@ class PushedBatch {
   const BatchView& view() const { return view_; }
 
  private:
-  std::vector<int32_t> tokens_, targets_, document_begin_;
-  std::vector<float> weights_, references_;
+  std::vector<int32_t> tokens_, targets_, document_begin_, teacher_ids_;
+  std::vector<float> weights_, references_, teacher_logprobs_;
   BatchView view_;
   bool waiting_ = false, has_gradients_ = false;
 };

@@ -282,10 +282,15 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   ctx.seed = s_.model.seed;
   const plan::SlotId slot = n[Operand::kBatch];
   if (slot < 0) return ctx;
-  const MicroBatch batch = MicroBatch::in_slot(at(plan, slot), run.batch, seq, own);
+  const int64_t top = run.training ? s_.model.teacher.top : 0;
+  const MicroBatch batch = MicroBatch::in_slot(at(plan, slot), run.batch, seq, {own, top});
   ctx.tokens_BT = batch.tokens;
   ctx.targets_BT = batch.targets;
   ctx.weights_BT = run.weights && n.op != plan::Op::kLogprobs ? batch.weights : nullptr;
+  if (top > 0) {
+    ctx.teacher = s_.model.teacher;
+    ctx.teacher.ids = batch.teacher.ids, ctx.teacher.logprobs = batch.teacher.logprobs;
+  }
   ctx.positions_BT = batch.positions;
   ctx.kv_begin_BT = run.documents ? batch.kv_begin : nullptr;
   ctx.row_begins = run.documents ? batch.row_begins : nullptr;

@@ -60,6 +60,7 @@ class Executor {
     int64_t rope_positions = 0;                      ///< of each rope table
     nn::LookupGradient::Sizes lookup_gradient = {};  ///< used if the head is tied and trained
     ObjectiveSetup objective = {};                   ///< the executor sets `counts` and the groups
+    kernels::Teacher teacher = {};                   ///< of training, without rows
   };
   /// The host's processor, for instructions of Lane::kHost.
   struct HostProcessor {

@@ -83,10 +83,11 @@ void Executor::apply_objective(const plan::Plan& plan, const plan::Instruction& 
                          run);
 }
 
-/// Copies logits to the caller's memory in chunks: of every row, or in generation of the last one.
+/// Copies logits to the caller's memory or reader in chunks: of every row, or in generation of the last one.
 void Executor::logits(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx,
                       const Run& run) {
-  const bool wanted = run.logits != nullptr, divided = ctx.columns->own().ranks > 1;
+  const bool wanted = run.logits != nullptr || run.logits_reader != nullptr,
+             divided = ctx.columns->own().ranks > 1;
   if (!wanted && !divided && ctx.exchange->ranks() == 1)
     return;  // this rank only provides its weights to others
   const int64_t first = run.cached >= 0 ? ctx.rows() - 1 : 0;
@@ -97,12 +98,18 @@ void Executor::logits(const plan::Plan& plan, const plan::Instruction& n, const 
   for (int64_t row = first; row < ctx.rows(); row += head.chunk_rows(ctx)) {
     const nn::RegionScope scope(*ctx.workspace);
     const int64_t rows = std::min(head.chunk_rows(ctx), ctx.rows() - row);
-    float* const host = wanted && !divided ? run.logits + (row - first) * vocab : nullptr;
+    float* host = nullptr;
+    if (wanted && !divided)
+      host = run.logits_reader ? run.logits_reader->room(rows * vocab) : run.logits + (row - first) * vocab;
     float* const out = host && s_.memory.link->in_place() ? host : head.take_logits(ctx, ctx.rows() - first);
     float* const others = divided ? head.take_logits(ctx, ctx.rows()) : nullptr;
     head.logits(ctx, out, nn::advance(x, row * width, ctx.residual_type), rows);
     if (divided) hand_out_columns(ctx, run, row, rows, out, others);
     if (host) s_.memory.link->fetch(host, out, rows * vocab * static_cast<int64_t>(sizeof(float)));
+    if (host == nullptr || run.logits_reader == nullptr) continue;
+    s_.memory.link->wait();
+    for (int64_t i = 0; i < rows; ++i)
+      run.logits_reader->take((row + i) / ctx.seq, (row + i) % ctx.seq, host + i * vocab);
   }
   s_.memory.link->wait();
 }
@@ -115,13 +122,20 @@ void Executor::hand_out_columns(const nn::Context& ctx, const Run& run, int64_t 
   for (int64_t r = 0; r < ranks; ++r) {
     float* const from = r == ctx.columns->own().rank ? own : others;
     ctx.columns->broadcast(from, DType::kF32, rows * vocab, r);
-    for (int64_t i = 0; run.logits && i < rows; ++i) {
-      const int64_t column = nn::LocalColumns{ranks, r}.column((row + i) % ctx.seq, ctx.seq);
-      if (column < run.seq)
-        s_.memory.link->fetch(run.logits + ((row + i) / ctx.seq * run.seq + column) * vocab, from + i * vocab,
-                              vocab * static_cast<int64_t>(sizeof(float)));
-    }
+    float* const piece = run.logits_reader ? run.logits_reader->room(rows * vocab) : nullptr;
+    const auto column = [&](int64_t i) {
+      return nn::LocalColumns{ranks, r}.column((row + i) % ctx.seq, ctx.seq);
+    };
+    const auto to = [&](int64_t i) {
+      return piece ? piece + i * vocab : run.logits + ((row + i) / ctx.seq * run.seq + column(i)) * vocab;
+    };
+    const bool wanted = piece != nullptr || run.logits != nullptr;
+    for (int64_t i = 0; wanted && i < rows; ++i)
+      if (column(i) < run.seq)
+        s_.memory.link->fetch(to(i), from + i * vocab, vocab * static_cast<int64_t>(sizeof(float)));
     s_.memory.link->wait();
+    for (int64_t i = 0; piece != nullptr && i < rows; ++i)
+      if (column(i) < run.seq) run.logits_reader->take((row + i) / ctx.seq, column(i), to(i));
   }
 }
 

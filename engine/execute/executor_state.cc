@@ -34,7 +34,7 @@ Executor::Executor(Setup setup, const plan::Plan& plan)
   host.fp8_operands = s_.model.fp8_operands, host.head_scores = s_.model.head_scores;
   host.scalars = reinterpret_cast<StepScalars*>(named("scalars"));
   host.sums = reinterpret_cast<StepSums*>(named("norm"));
-  host.objective = s_.model.objective;
+  host.objective = s_.model.objective, host.teacher_top = s_.model.teacher.top;
   host.objective.cp = host.cp, host.objective.dp = host.dp;
   host.objective.counts = host.counts_rows && host.own.rank == 0;
   host_.emplace(host);

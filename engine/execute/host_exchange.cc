@@ -79,8 +79,9 @@ void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
   if (run->training)  // ranks that divide columns take two chunks of a row each
     seq = std::min(seq, std::max(run->source->columns(micro_batch, run->batch, seq), 2 * own.ranks));
   columns_[place_of(micro_batch)] = seq;
-  MicroBatch batch = MicroBatch::in_slot(host, run->batch, seq, own);
-  MicroBatch rows = MicroBatch::whole_rows(host, run->batch, seq, own);
+  const MicroBatchForm form = form_of(*run);
+  MicroBatch batch = MicroBatch::in_slot(host, run->batch, seq, form);
+  MicroBatch rows = MicroBatch::whole_rows(host, run->batch, seq, form);
   StepObjective& objective = objective_of(*run);
   const bool brings_weights = run->weights && !objective.weighs_targets();
   if (!brings_weights) batch.weights = rows.weights = nullptr;
@@ -100,7 +101,7 @@ void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
   const int64_t count = batch.batch * batch.seq;
   if (s_.counts_tokens)
     run->tokens += std::count_if(batch.targets, batch.targets + count, [](int32_t t) { return t != -100; });
-  s_.link->send(slot, host, MicroBatch::sent_bytes(run->batch, seq, brings_weights, own));
+  s_.link->send(slot, host, MicroBatch::sent_bytes(run->batch, seq, brings_weights, form));
   if (s_.lookups && run->training) s_.lookups->look_up(micro_batch, batch.tokens, count, s_.padding_token);
 }
 
@@ -178,16 +179,16 @@ void HostExchange::fetch_losses(int32_t micro_batch, float* losses, int64_t coun
 
 void HostExchange::apply_objective(int32_t micro_batch, float* losses, char* slot, Run* run) {
   s_.link->wait();
-  const nn::LocalColumns own = own_columns(*run);
+  const MicroBatchForm form = form_of(*run);
   char* const host = s_.mirror.micro_batch(micro_batch, slot);
   const int64_t seq = columns(micro_batch, *run);
-  const MicroBatch batch = MicroBatch::in_slot(host, run->batch, seq, own);
+  const MicroBatch batch = MicroBatch::in_slot(host, run->batch, seq, form);
   objective_->apply_objective(micro_batch, s_.mirror.losses(micro_batch, losses),
-                              MicroBatch::whole_rows(host, run->batch, seq, own), batch);
+                              MicroBatch::whole_rows(host, run->batch, seq, form), batch);
   if (s_.scores)  // the loss weights of scores are their gradients
     for (int64_t i = 0; i < batch.batch * batch.seq; ++i)
       batch.weights[i] *= static_cast<float>(run->loss_scale);
-  s_.link->send(MicroBatch::in_slot(slot, run->batch, seq, own).weights, batch.weights,
+  s_.link->send(MicroBatch::in_slot(slot, run->batch, seq, form).weights, batch.weights,
                 batch.batch * batch.seq * static_cast<int64_t>(sizeof(float)));
 }
 

@@ -42,6 +42,7 @@ class HostExchange {
     int64_t fp8_operands = 0;        ///< operands whose maxima steps note
     int64_t head_scores = 0;         ///< heads whose largest scores steps note
     ObjectiveSetup objective = {};   ///< of training
+    int64_t teacher_top = 0;         ///< ids of a teacher at each position, in training
     bool scores = false;             ///< the model ends in a score
     StepScalars* scalars = nullptr;  ///< the device's
     StepSums* sums = nullptr;        ///< the device's
@@ -102,6 +103,9 @@ class HostExchange {
 
  private:
   nn::LocalColumns own_columns(const Run& run) const { return run.cached >= 0 ? nn::LocalColumns() : s_.own; }
+  MicroBatchForm form_of(const Run& run) const {
+    return {own_columns(run), run.training ? s_.teacher_top : 0};
+  }
   StepObjective& objective_of(const Run& run) { return run.training ? *objective_ : evaluation_; }
   void hand_out(const float* losses, const Run& run) const;
   void compare_device_calls();

@@ -14,6 +14,10 @@ void take_own_columns(const MicroBatch& rows, const nn::LocalColumns& own, Micro
       to->positions[i] = padding ? 0 : rows.positions[from];
       to->kv_begin[i] = padding ? static_cast<int32_t>(column) : rows.kv_begin[from];
       if (to->weights) to->weights[i] = padding ? 0.0f : rows.weights[from];
+      if (const int64_t top = to->teacher.top; top > 0 && !padding) {
+        std::copy_n(rows.teacher.ids + from * top, top, to->teacher.ids + i * top);
+        std::copy_n(rows.teacher.logprobs + from * top, top, to->teacher.logprobs + i * top);
+      }
     }
     const int64_t padded = own.ranks * to->seq;
     for (int64_t column = 0; column < padded; ++column)

@@ -8,6 +8,16 @@
 
 namespace hawser::train {
 
+/// Receives logits in pieces, so that those of a micro-batch are never stored in full.
+class LogitsReader {
+ public:
+  virtual ~LogitsReader() = default;
+  /// Returns memory for a piece.
+  virtual float* room(int64_t elements) = 0;
+  /// Takes the logits [vocabulary] of a position of the micro-batch.
+  virtual void take(int64_t row, int64_t column, const float* logits) = 0;
+};
+
 struct Run {
   BatchSource* source = nullptr;
   /// Rows and columns of each micro-batch; at most the planned size. In training a micro-batch may have fewer
@@ -22,11 +32,12 @@ struct Run {
   /// Training: the update phase follows the gradient phase at once, so that transfers which cross the border
   /// (Plan::crosses) may still run when the gradient phase ends.
   bool update_follows = false;
-  bool cancelled = false;           ///< training: in: this process must stop; out: some process must
-  float* logits = nullptr;          ///< destination of kLogits; in generation only the last row
-  bool wants_token_losses = false;  ///< evaluation: some rank wants each target's loss
-  float* token_losses = nullptr;    ///< [batch, seq]: destination of this rank's; null: none
-  int64_t cached = -1;              ///< positions already in the caches (generation); -1: no caches
+  bool cancelled = false;                 ///< training: in: this process must stop; out: some process must
+  float* logits = nullptr;                ///< destination of kLogits; in generation only the last row
+  LogitsReader* logits_reader = nullptr;  ///< of kLogits, instead of the destination
+  bool wants_token_losses = false;        ///< evaluation: some rank wants each target's loss
+  float* token_losses = nullptr;          ///< [batch, seq]: destination of this rank's; null: none
+  int64_t cached = -1;                    ///< positions already in the caches (generation); -1: no caches
   // Results.
   int64_t tokens = 0;  ///< unmasked targets: of all ranks in training, of this rank in evaluation
   ExactSum losses;     ///< evaluation: of this rank; training: of all ranks

@@ -9,60 +9,70 @@ constexpr int64_t kScalarBytes = sizeof(StepScalars);
 
 int64_t array_bytes(int64_t batch, int64_t seq) { return aligned(batch * seq * 4); }
 
-/// Returns the bytes of tokens, targets, positions, kv_begin, samples and, if wanted, weights.
-int64_t arrays_bytes(int64_t batch, int64_t seq, bool weights) {
-  return (weights ? 5 : 4) * array_bytes(batch, seq) + aligned(batch * 8);
+/// Returns the bytes of tokens, targets, positions, kv_begin, samples and, if wanted, weights. The rows of a
+/// teacher follow the weights.
+int64_t arrays_bytes(int64_t batch, int64_t seq, bool weights, int64_t top) {
+  const int64_t teacher = 2 * array_bytes(batch, seq * top);
+  return (weights || top > 0 ? 5 : 4) * array_bytes(batch, seq) + aligned(batch * 8) + teacher;
 }
 
-MicroBatch arrays_at(char* slot, int64_t batch, int64_t seq) {
+MicroBatch arrays_at(char* slot, int64_t batch, int64_t seq, int64_t top) {
   const int64_t array = array_bytes(batch, seq);
   const auto ints = [&](int64_t i) { return reinterpret_cast<int32_t*>(slot + i * array); };
   char* const samples = slot + 4 * array;
-  return {batch,
-          seq,
-          ints(0),
-          ints(1),
-          ints(2),
-          ints(3),
-          reinterpret_cast<uint64_t*>(samples),
-          reinterpret_cast<float*>(samples + aligned(batch * 8))};
+  char* const weights = samples + aligned(batch * 8);
+  MicroBatch arrays{batch,
+                    seq,
+                    ints(0),
+                    ints(1),
+                    ints(2),
+                    ints(3),
+                    reinterpret_cast<uint64_t*>(samples),
+                    reinterpret_cast<float*>(weights)};
+  if (top == 0) return arrays;
+  char* const ids = weights + array;
+  arrays.teacher = {top, reinterpret_cast<int32_t*>(ids),
+                    reinterpret_cast<float*>(ids + array_bytes(batch, seq * top))};
+  return arrays;
 }
 
 }  // namespace
 
-int64_t MicroBatch::sent_bytes(int64_t batch, int64_t columns, bool weights, const nn::LocalColumns& own) {
-  if (own.ranks == 1) return arrays_bytes(batch, columns, weights);
-  const int64_t count = own.count(columns);
-  return arrays_bytes(batch, count, true) + array_bytes(batch, own.ranks * count);
+int64_t MicroBatch::sent_bytes(int64_t batch, int64_t columns, bool weights, const MicroBatchForm& form) {
+  if (form.own.ranks == 1) return arrays_bytes(batch, columns, weights, form.top);
+  const int64_t count = form.own.count(columns);
+  return arrays_bytes(batch, count, true, form.top) + array_bytes(batch, form.own.ranks * count);
 }
 
-int64_t MicroBatch::bytes(int64_t batch, int64_t columns, const nn::LocalColumns& own) {
-  const int64_t sent = sent_bytes(batch, columns, true, own);
-  return own.ranks == 1 ? sent : sent + arrays_bytes(batch, columns, true);
+int64_t MicroBatch::bytes(int64_t batch, int64_t columns, const MicroBatchForm& form) {
+  const int64_t sent = sent_bytes(batch, columns, true, form);
+  return form.own.ranks == 1 ? sent : sent + arrays_bytes(batch, columns, true, form.top);
 }
 
-MicroBatch MicroBatch::in_slot(char* slot, int64_t batch, int64_t columns, const nn::LocalColumns& own) {
-  const int64_t count = own.count(columns);
-  MicroBatch arrays = arrays_at(slot, batch, count);
-  if (own.ranks > 1) arrays.row_begins = reinterpret_cast<int32_t*>(slot + arrays_bytes(batch, count, true));
+MicroBatch MicroBatch::in_slot(char* slot, int64_t batch, int64_t columns, const MicroBatchForm& form) {
+  const int64_t count = form.own.count(columns);
+  MicroBatch arrays = arrays_at(slot, batch, count, form.top);
+  if (form.own.ranks > 1)
+    arrays.row_begins = reinterpret_cast<int32_t*>(slot + arrays_bytes(batch, count, true, form.top));
   return arrays;
 }
 
-MicroBatch MicroBatch::whole_rows(char* slot, int64_t batch, int64_t columns, const nn::LocalColumns& own) {
-  if (own.ranks == 1) return arrays_at(slot, batch, columns);
-  return arrays_at(slot + sent_bytes(batch, columns, true, own), batch, columns);
+MicroBatch MicroBatch::whole_rows(char* slot, int64_t batch, int64_t columns, const MicroBatchForm& form) {
+  if (form.own.ranks == 1) return arrays_at(slot, batch, columns, form.top);
+  return arrays_at(slot + sent_bytes(batch, columns, true, form), batch, columns, form.top);
 }
 
-int64_t StepMirror::bytes(int64_t micro_batches, int64_t batch, int64_t columns, const nn::LocalColumns& own,
+int64_t StepMirror::bytes(int64_t micro_batches, int64_t batch, int64_t columns, const MicroBatchForm& form,
                           int64_t lookup_gradient, int64_t tally_words) {
-  return micro_batches * (MicroBatch::bytes(batch, columns, own) + array_bytes(batch, own.count(columns))) +
+  return micro_batches *
+             (MicroBatch::bytes(batch, columns, form) + array_bytes(batch, form.own.count(columns))) +
          aligned(kScalarBytes) + aligned(sums_bytes(tally_words)) + aligned(lookup_gradient);
 }
 
 StepMirror::StepMirror(char* memory, int64_t micro_batches, int64_t batch, int64_t columns,
-                       const nn::LocalColumns& own, int64_t tally_words)
-    : input_bytes_(MicroBatch::bytes(batch, columns, own)),
-      loss_bytes_(array_bytes(batch, own.count(columns))) {
+                       const MicroBatchForm& form, int64_t tally_words)
+    : input_bytes_(MicroBatch::bytes(batch, columns, form)),
+      loss_bytes_(array_bytes(batch, form.own.count(columns))) {
   inputs_ = memory;
   losses_ = inputs_ + micro_batches * input_bytes_;
   char* const scalars = losses_ + micro_batches * loss_bytes_;

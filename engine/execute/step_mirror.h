@@ -14,13 +14,13 @@ class StepMirror {
  public:
   /// Returns the bytes of pinned memory for `micro_batches` of `batch` rows of `columns` and for the host's
   /// copy of a LookupGradient.
-  static int64_t bytes(int64_t micro_batches, int64_t batch, int64_t columns, const nn::LocalColumns& own,
+  static int64_t bytes(int64_t micro_batches, int64_t batch, int64_t columns, const MicroBatchForm& form,
                        int64_t lookup_gradient, int64_t tally_words);
 
   /// Makes a mirror for a device whose memory the host accesses in place.
   StepMirror() = default;
   /// `memory` has bytes(...) bytes and must outlive this object.
-  StepMirror(char* memory, int64_t micro_batches, int64_t batch, int64_t columns, const nn::LocalColumns& own,
+  StepMirror(char* memory, int64_t micro_batches, int64_t batch, int64_t columns, const MicroBatchForm& form,
              int64_t tally_words);
 
   // Each function takes the device's pointer and returns the host's.

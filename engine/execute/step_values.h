@@ -9,6 +9,19 @@
 
 namespace hawser::train {
 
+/// The log-probabilities of `top` ids at each position, by a teacher: [batch, seq, top].
+struct TeacherRows {
+  int64_t top = 0;
+  int32_t* ids = nullptr;
+  float* logprobs = nullptr;
+};
+
+/// The form of micro-batches: what their slots have room for.
+struct MicroBatchForm {
+  nn::LocalColumns own = {};
+  int64_t top = 0;  ///< ids of a teacher at each position
+};
+
 /// One micro-batch in its staging slot. The arrays have the names of nn::Context.
 struct MicroBatch {
   int64_t batch = 0, seq = 0;  ///< seq: columns that the arrays have
@@ -21,18 +34,19 @@ struct MicroBatch {
   /// Log-probability of each row under the reference. It is never sent; null if not wanted.
   float* references = nullptr;
   int32_t* row_begins = nullptr;  ///< kv_begin of whole rows, padded; null unless ranks divide the columns
+  TeacherRows teacher = {};       ///< null in a run without a teacher
 
   // If ranks divide columns, the arrays above have this rank's columns. The micro-batch of whole rows, as a
   // source loads it, follows them in the slot and is never sent.
 
   /// Returns the bytes of the slot for rows of `columns`. The slot always has room for weights, 4 bytes a
   /// target, because a host program may push a batch with weights at any step.
-  static int64_t bytes(int64_t batch, int64_t columns, const nn::LocalColumns& own = {});
+  static int64_t bytes(int64_t batch, int64_t columns, const MicroBatchForm& form = {});
   /// Returns how many bytes from the slot's beginning a step sends to its device.
-  static int64_t sent_bytes(int64_t batch, int64_t columns, bool weights, const nn::LocalColumns& own = {});
-  static MicroBatch in_slot(char* slot, int64_t batch, int64_t columns, const nn::LocalColumns& own = {});
+  static int64_t sent_bytes(int64_t batch, int64_t columns, bool weights, const MicroBatchForm& form = {});
+  static MicroBatch in_slot(char* slot, int64_t batch, int64_t columns, const MicroBatchForm& form = {});
   /// Returns the micro-batch of whole rows. If one rank has all columns, it is the same as in_slot.
-  static MicroBatch whole_rows(char* slot, int64_t batch, int64_t columns, const nn::LocalColumns& own);
+  static MicroBatch whole_rows(char* slot, int64_t batch, int64_t columns, const MicroBatchForm& form);
 };
 
 /// Scalars that kernels read and that change from step to step.

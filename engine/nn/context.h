@@ -66,6 +66,7 @@ struct Context {
   const int32_t* tokens_BT = nullptr;
   const int32_t* targets_BT = nullptr;
   const float* weights_BT = nullptr;  ///< loss weights of the targets; null: all 1
+  kernels::Teacher teacher;           ///< of the targets in training; without ids if there is none
   const int32_t* positions_BT = nullptr;
   const int32_t* kv_begin_BT = nullptr;
   int64_t documents = 0;  ///< documents in the micro-batch, if kv_begin is not null

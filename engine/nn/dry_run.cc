@@ -43,6 +43,11 @@ class DryRun {
   void save(const RecomputeSet& remakes, const CompressSet& compress) {
     ctx_.remakes = remakes, ctx_.compress = compress;
   }
+  /// Losses with a backward have this teacher.
+  void set_teacher(kernels::Teacher teacher) {
+    teacher.ids = static_cast<const int32_t*>(fake()), teacher.logprobs = fake_floats();
+    ctx_.teacher = teacher;
+  }
   /// Blocks, except the embedding and the head, write gradients of this type.
   void write_gradients(const Model& model, DType type) {
     for (size_t g = 0; g < groups_.size(); ++g)
@@ -121,6 +126,7 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
                          const BackwardForm& form, const ExpertExchange& experts) {
   DryRun dry(model, kernels, workers, types, batch, seq, training, exchange, columns, experts, notes);
   dry.save(form.remakes, form.compress);
+  if (form.teacher.top > 0) dry.set_teacher(form.teacher);
   if (form.rounds_in_kernels) dry.write_gradients(model, types.lookup);
   float* const f = DryRun::fake_floats();
   const bool rounded = Block::reads_rounded(kernels, model.config(), types.product);

@@ -141,16 +141,21 @@ KernelWork work_of(const kernels::EmbeddingBackward& e) {
   return work(Kernel::kEmbeddingBackward, DType::kF32,
               4 * e.d * (e.accumulate ? 3 * e.rows : e.rows + e.table_rows));
 }
+/// Bytes of the ids and log-probabilities of a teacher.
+int64_t teacher_bytes(const kernels::CrossEntropy& c) { return 8 * c.rows * c.teacher.top; }
 KernelWork work_of(const kernels::CrossEntropy& c) {
-  return work(Kernel::kCrossEntropy, c.type, c.rows * c.vocab * dtype_bytes(c.type) * (c.backward ? 2 : 1));
+  const int64_t passes = c.backward ? 2 : 1;
+  return work(Kernel::kCrossEntropy, c.type,
+              c.rows * c.vocab * dtype_bytes(c.type) * passes + teacher_bytes(c));
 }
 KernelWork work_of(const kernels::CrossEntropyStatistics& s) {
   return work(Kernel::kCrossEntropyStatistics, s.own.type,
-              s.own.rows * s.own.vocab * dtype_bytes(s.own.type));
+              s.own.rows * s.own.vocab * dtype_bytes(s.own.type) + teacher_bytes(s.own));
 }
 KernelWork work_of(const kernels::CrossEntropyDivided& d) {
+  const int64_t passes = d.own.backward ? 2 : 1;
   return work(Kernel::kCrossEntropyDivided, d.own.type,
-              d.own.rows * d.own.vocab * dtype_bytes(d.own.type) * (d.own.backward ? 2 : 1));
+              d.own.rows * d.own.vocab * dtype_bytes(d.own.type) * passes + teacher_bytes(d.own));
 }
 KernelWork work_of(const kernels::SoftCap& s) { return work(Kernel::kSoftCap, DType::kF32, 8 * s.n); }
 KernelWork work_of(const kernels::ColumnSum& s) {

@@ -54,7 +54,8 @@ void LmHeadLoss::compute_logits(const Context& ctx, const Chunk& chunk, const St
 }
 
 /// A rank with the full vocabulary needs one pass over its logits. Ranks that divide the vocabulary first
-/// exchange three numbers for each row: the maximum, the sum of exponentials and the target's logit.
+/// exchange three numbers for each row: the maximum, the sum of exponentials and the target's logit; with a
+/// teacher, also the sum of exponentials at its temperature, and its expectation of the logit.
 void LmHeadLoss::cross_entropy(const Context& ctx, const Chunk& chunk, float* losses, const float* grad_scale,
                                bool backward) const {
   kernels::CrossEntropy c;
@@ -68,10 +69,11 @@ void LmHeadLoss::cross_entropy(const Context& ctx, const Chunk& chunk, float* lo
   c.type = chunk.type;
   c.stride = chunk.stride;
   if (ctx.weights_BT != nullptr) c.weights = ctx.weights_BT + chunk.rows.begin;
+  if (backward && ctx.teacher.weight > 0) c.teacher = ctx.teacher.from_row(chunk.rows.begin);
   const int64_t ranks = ctx.exchange->ranks();
   if (ranks == 1) return ctx.kernels->cross_entropy(c, *ctx.stream);
   RegionScope scope(*ctx.workspace);
-  const int64_t count = chunk.rows.count * kernels::kRowStatistics;
+  const int64_t count = chunk.rows.count * kernels::row_statistics(c.teacher);
   float* const all = ctx.workspace->take_as<float>(ranks * count);
   ctx.kernels->cross_entropy_statistics({c, words_.first(ctx), all + ctx.exchange->rank() * count},
                                         *ctx.stream);

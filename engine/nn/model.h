@@ -75,6 +75,7 @@ struct BackwardForm {
   RecomputeSet remakes{};
   CompressSet compress{};
   bool rounds_in_kernels = false;   ///< kernels of blocks write gradients in the look-up type
+  kernels::Teacher teacher{};       ///< of the targets, without rows
   LookupGradient::Sizes lookups{};  ///< of a tied embedding whose look-ups have a gradient of their own
 };
 

@@ -102,7 +102,8 @@ class ExchangeFormulas {
     return "A(" + text + ")";
   }
   std::string loss() const {
-    return "A((t-1)·12R" + std::string(whole_rows() ? "+2(t-1)/t·4RC)" : "+(t-1)/t·RC(8+x))");
+    return "A((t-1)·" + std::string(t_.teacher ? "20R" : "12R") +
+           (whole_rows() ? "+2(t-1)/t·4RC)" : "+(t-1)/t·RC(8+x))");
   }
   std::string backward() const {
     const bool embedding = t_.first_trainable == 0, experts = sparse(t_.first_trainable);

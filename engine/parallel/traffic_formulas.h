@@ -25,6 +25,7 @@ struct FormulaTerms {
   int64_t micro_batches = 1;
   int64_t element_bytes = 4;    ///< of the products' type
   int32_t first_trainable = 0;  ///< lowest block with a backward
+  bool teacher = false;         ///< the loss follows a teacher
 };
 
 /// The formula for all instructions of `op` in the plan of a training step, such as "2(N-1)/N·Φg"; empty if

@@ -45,9 +45,26 @@ struct RandomBatch {
       }
     }
     view = {rows, cols, tokens.data(), targets.data(), nullptr, step % 2 == 1 ? weights.data() : nullptr};
+    if (c.teacher.on()) add_teacher(c, static_cast<uint64_t>(consumed));
   }
-  std::vector<int32_t> tokens, targets;
-  std::vector<float> weights;
+  /// Gives each position different ids, a fixed distance apart, and random log-probabilities.
+  void add_teacher(const config::ResolvedConfig& c, uint64_t first_row) {
+    const int64_t top = c.teacher.top, vocabulary = c.model.vocab_size;
+    for (int64_t i = 0; i < view.rows * view.cols; ++i) {
+      const uint64_t row = first_row + static_cast<uint64_t>(i / view.cols);
+      const auto column = static_cast<uint64_t>(view.cols + i % view.cols);
+      for (int64_t j = 0; j < top; ++j) {
+        const PhiloxBlock word = philox(c.seed, row, 2 + column * 1024 + static_cast<uint64_t>(j));
+        const int64_t id = tokens[static_cast<size_t>(i)] + 1 + j * (vocabulary / top);
+        teacher_ids.push_back(static_cast<int32_t>(id % vocabulary));
+        teacher_logprobs.push_back(-static_cast<float>(word.v[0] % 1024) / 128.0f);
+      }
+    }
+    view.teacher_top = top;
+    view.teacher_ids = teacher_ids.data(), view.teacher_logprobs = teacher_logprobs.data();
+  }
+  std::vector<int32_t> tokens, targets, teacher_ids;
+  std::vector<float> weights, teacher_logprobs;
   BatchView view;
 };
 

@@ -25,10 +25,15 @@ class FlatLayout {
   int64_t size_ = 0;
 };
 
-/// A global batch. Each array is [rows, seq]; document_begin may be empty.
+/// A global batch. Each array is [rows, seq]; document_begin may be empty. Arrays of the teacher are [rows,
+/// seq, top].
 struct ReferenceBatch {
   int64_t rows = 0, seq = 0;
   std::vector<int32_t> tokens, targets, document_begin;
+  int64_t top = 0;  ///< 0: no teacher
+  double temperature = 1, teacher_weight = 1;
+  std::vector<int32_t> teacher_ids = {};
+  std::vector<float> teacher_logprobs = {};
 
   /// Returns the number of targets that are not -100.
   double count() const {

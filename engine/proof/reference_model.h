@@ -22,6 +22,7 @@
 #include "engine/nn/rope_table.h"
 #include "engine/proof/log_sum_exp.h"
 #include "engine/proof/reference_batch.h"
+#include "engine/proof/reference_loss.h"
 #include "engine/proof/reference_magnitude.h"
 #include "engine/proof/reference_router.h"
 #include "kernels/cpu/reference_number.h"
@@ -58,7 +59,7 @@ class ReferenceModel {
     T sum = T(0);
     for (size_t t = 0; t < seq; ++t) {
       const int32_t target = batch.targets[first + t];
-      if (target != -100) sum += log_sum_exp(z[t]) - z[t][static_cast<size_t>(target)];
+      if (target != -100) sum += reference_loss(batch, first + t, z[t]);
     }
     return sum + batch.count() / static_cast<double>(batch.rows) * of_routers_;
   }

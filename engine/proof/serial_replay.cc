@@ -313,6 +313,10 @@ std::map<std::string, double> SerialReplay::twin_distances(const BatchView& batc
   for (int32_t& target : targets) target = target < 0 ? target : twin.word(target);
   BatchView renamed = batch;
   renamed.tokens = tokens.data(), renamed.targets = targets.data();
+  const int64_t pairs = batch.rows * batch.cols * batch.teacher_top;
+  std::vector<int32_t> taught(batch.teacher_ids, batch.teacher_ids + pairs);
+  for (int32_t& id : taught) id = twin.word(id);
+  renamed.teacher_ids = taught.data();
 
   const GroupGradients want = play_all(&straight, batch), moved = play_all(&other, renamed);
   std::map<std::string, double> distances;
@@ -332,6 +336,11 @@ std::vector<double> SerialReplay::f64_gradients(const BatchView& batch, double* 
   const auto tokens = static_cast<size_t>(batch.rows * batch.cols);
   same.tokens.assign(batch.tokens, batch.tokens + tokens);
   same.targets.assign(batch.targets, batch.targets + tokens);
+  const auto pairs = tokens * static_cast<size_t>(batch.teacher_top);
+  same.top = batch.teacher_top;
+  same.temperature = config_.teacher.temperature, same.teacher_weight = config_.teacher.weight;
+  same.teacher_ids.assign(batch.teacher_ids, batch.teacher_ids + pairs);
+  same.teacher_logprobs.assign(batch.teacher_logprobs, batch.teacher_logprobs + pairs);
   const FlatLayout layout(table());
   std::vector<double> weights(static_cast<size_t>(layout.size()));
   std::vector<float> values;

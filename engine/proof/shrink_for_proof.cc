@@ -146,6 +146,13 @@ void shrink_model(Shrinker* s, const config::ResolvedConfig& given) {
   shrink_experts(s);
 }
 
+/// The proof pushes the teacher's rows.
+void shrink_teacher(Shrinker* s) {
+  OrderedJson& teacher = s->json()["teacher"];
+  teacher.erase("from");
+  if (teacher.contains("top")) s->at_most("/teacher/top", 8);
+}
+
 /// Reduces the mesh to at most eight data-parallel ranks, or to four or two if there are model-parallel ranks
 /// too. The axes in use stay the same. Stages shrink with the model.
 void shrink_mesh(Shrinker* s) {
@@ -309,6 +316,7 @@ config::ConfigTree shrink_for_proof(const config::ConfigTree& config, std::strin
   Shrinker shrinker(std::move(json));
   shrink_mesh(&shrinker);
   shrink_model(&shrinker, given.config);
+  shrink_teacher(&shrinker);
   shrink_expert_ranks(&shrinker);
   shrink_batch(&shrinker, given.config);
   shrink_buckets(&shrinker);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "engine/assembly/precision.h"
+#include "engine/assembly/step_sizes.h"
 #include "engine/comm/gate.h"
 #include "engine/nn/rope_table.h"
 #include "engine/ranks/borrowed_groups.h"
@@ -53,9 +54,10 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
       shared.strategies.outside_arena(planned, link, pinned_->data() + pinned_->bytes() - pinned.offload);
   memory.link = &link, memory.arena = arena_, memory.layout = layout_.get(), memory.outside = &outside_;
   if (!link.in_place())
-    memory.mirror = StepMirror(pinned_->data(), most_micro_batches(shared.config, form, shared.inference),
-                               shared.config.batch.micro_batch, shared.config.batch.sequence, form.columns,
-                               nn::all_tally_words(shared.config.model));
+    memory.mirror =
+        StepMirror(pinned_->data(), most_micro_batches(shared.config, form, shared.inference),
+                   shared.config.batch.micro_batch, shared.config.batch.sequence,
+                   {form.columns, shared.config.teacher.top}, nn::all_tally_words(shared.config.model));
   if (!shared.inference)
     setup.optimizer = &optimizer_.emplace(shared.model.table(), shared.config.optimizer,
                                           state_type(shared.config), shared.config.seed,
@@ -81,7 +83,10 @@ Executor::Model Rank::model_setup() const {
   setup.rope_positions = shared_.config.batch.sequence;
   if (!shared_.inference && shared_.model.trains_tied_head())
     setup.lookup_gradient = lookup_gradient_sizes(shared_.model, shared_.config, form);
-  if (!shared_.inference) setup.objective = objective_setup(shared_.config);
+  if (!shared_.inference) {
+    setup.objective = objective_setup(shared_.config);
+    setup.teacher = teacher_of(shared_.config);
+  }
   return setup;
 }
 

@@ -47,7 +47,8 @@ std::vector<TrafficRow> traffic_of(const EnginePlans& plans, const parallel::Sha
                                      model.local(),
                                      config.batch.grad_accum_steps,
                                      dtype_bytes(compute_type(config)),
-                                     static_cast<int32_t>(model.first_trainable_block())};
+                                     static_cast<int32_t>(model.first_trainable_block()),
+                                     config.teacher.on() && config.teacher.weight > 0};
   for (TrafficRow& row : rows) row.formula = formula_of(row.op, plans.train, terms, config, model.table());
   return rows;
 }

@@ -150,6 +150,11 @@ std::string Reports::data_json() const {
       references["read"] = references_.read;
       references["seconds"] = references_.seconds;
     }
+    if (!teacher_.identity.empty())
+      json["teacher"] = {{"rows", dataset_->train_samples()},
+                         {"targets", dataset_->teacher().begins.back()},
+                         {"read", teacher_.read},
+                         {"seconds", teacher_.seconds}};
   }
   return json.dump();
 }

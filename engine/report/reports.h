@@ -11,6 +11,7 @@
 #include "engine/save/saves.h"
 #include "engine/state/progress.h"
 #include "engine/state/references.h"
+#include "engine/state/teacher_pass.h"
 
 namespace hawser::train {
 
@@ -18,8 +19,13 @@ class Reports {
  public:
   /// `dataset` may be null.
   Reports(const Ranks& ranks, const data::Dataset* dataset, const Progress& progress, const Saves& saves,
-          const References& references)
-      : ranks_(ranks), dataset_(dataset), progress_(progress), saves_(saves), references_(references) {}
+          const References& references, const TeacherOutput& teacher)
+      : ranks_(ranks),
+        dataset_(dataset),
+        progress_(progress),
+        saves_(saves),
+        references_(references),
+        teacher_(teacher) {}
 
   std::string info_json() const;
   std::string data_json() const;
@@ -33,6 +39,7 @@ class Reports {
   const Progress& progress_;
   const Saves& saves_;
   const References& references_;
+  const TeacherOutput& teacher_;
 };
 
 }  // namespace hawser::train

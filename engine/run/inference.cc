@@ -9,6 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/base/saturating.h"
 #include "engine/execute/batch_sources.h"
+#include "engine/execute/top_logprobs.h"
 #include "engine/ranks/agreement.h"
 #include "engine/ranks/collective_phases.h"
 #include "engine/run/eval_objective.h"
@@ -17,6 +18,8 @@
 namespace hawser::train {
 
 namespace {
+
+constexpr int64_t kFloat = sizeof(float);
 
 /// Loads fully masked rows, for a rank that has no rows left while other ranks still need its weights.
 class MaskedSource final : public BatchSource {
@@ -199,32 +202,32 @@ int64_t Inference::head_rank() const {
 
 /// Broadcasts the results of rank `from`, which may be in another process. A rank that does not want them
 /// passes null.
-void Inference::pass_on(Rank& rank, int64_t from, float* results, int64_t count) {
-  constexpr int64_t kPiece = 1 << 18;  // elements
-  std::vector<float> piece(static_cast<size_t>(std::min(count, kPiece)));
+void Inference::pass_on(Rank& rank, int64_t from, void* results, int64_t bytes) {
+  constexpr int64_t kPiece = 1 << 20;  // bytes
+  std::vector<char> piece(static_cast<size_t>(std::min(bytes, kPiece)));
   comm::ProcessGroup& all = *rank.groups().dp;
-  for (int64_t at = 0; at < count; at += kPiece) {
-    const int64_t n = std::min(count - at, kPiece);
-    float* const to = results != nullptr ? results + at : piece.data();
-    all.wait(all.broadcast(to, n * static_cast<int64_t>(sizeof(float)), static_cast<int32_t>(from)));
+  for (int64_t at = 0; at < bytes; at += kPiece) {
+    void* const to = results != nullptr ? static_cast<char*>(results) + at : piece.data();
+    all.wait(all.broadcast(to, std::min(bytes - at, kPiece), static_cast<int32_t>(from)));
   }
 }
 
 /// The first local rank computes the result. In a pipeline, the first rank with the model's head does, and
 /// broadcasts it to all processes. Other ranks run too if that rank needs them.
-void Inference::run_for_all(const plan::Plan EnginePlans::*plan, const Run& run, float* results,
-                            int64_t count) {
+void Inference::run_for_all(const plan::Plan EnginePlans::*plan, const Run& run, void* results,
+                            int64_t bytes) {
   const bool stages = ranks_.strategies().stages() > 1;
   const bool alone = !stages && !ranks_.strategies().form().shares_blocks;
   const int64_t head = head_rank();
   ranks_.on_each([&](Rank& rank, int32_t i) {
     if (i > 0 && !rank.layout().weights_sharded() && alone) return;
     Run mine = run;
-    if (stages ? rank.number() != head : i > 0) mine.logits = mine.token_losses = nullptr;
+    if (stages ? rank.number() != head : i > 0)
+      mine.logits = mine.token_losses = nullptr, mine.logits_reader = nullptr;
     rank.run(rank.plans().*plan, &mine);
     if (stages && !ranks_.all_local()) {
       const bool wants = rank.number() == head || (i == 0 && !ranks_.is_local(head));
-      pass_on(rank, head, wants ? results : nullptr, count);
+      pass_on(rank, head, wants ? results : nullptr, bytes);
     }
   });
 }
@@ -244,7 +247,7 @@ void Inference::forward(const BatchView& batch, float* logits, size_t logits_byt
     BatchViewSource source(batch, row, 0);
     run.source = &source;
     run.logits = logits + row * per_row;
-    run_for_all(&EnginePlans::logits, run, run.logits, run.batch * per_row);
+    run_for_all(&EnginePlans::logits, run, run.logits, run.batch * per_row * kFloat);
   }
   if (config().output_type == config::Precision::kBf16) round_to_bf16(logits, batch.rows * per_row);
 }
@@ -265,10 +268,46 @@ void Inference::logprobs(const BatchView& batch, float* logprobs, size_t logprob
     BatchViewSource source(batch, row, 0);
     run.source = &source;
     run.token_losses = logprobs + row * batch.cols;
-    run_for_all(&EnginePlans::eval, run, run.token_losses, run.batch * batch.cols);
+    run_for_all(&EnginePlans::eval, run, run.token_losses, run.batch * batch.cols * kFloat);
   }
   // The loss of a masked position is 0; negating it would give -0.
   for (int64_t i = 0; i < count; ++i) logprobs[i] = batch.targets[i] == -100 ? 0.0f : -logprobs[i];
+}
+
+void Inference::top_logprobs(const BatchView& batch, int64_t top, std::span<int32_t> ids,
+                             std::span<float> logprobs) {
+  require_logits("hws_engine_top_logprobs");
+  const int64_t vocab = config().model.vocab_size;
+  check_batch(batch, vocab, config().batch.sequence, false);
+  if (top < 1 || top > vocab)
+    fail(Code::kInvalidArgument, "top is {}; the model has a vocabulary of {}", top, vocab);
+  const auto count = static_cast<size_t>(saturating_product(batch.rows * batch.cols, top));
+  if (ids.size() != count || logprobs.size() != count)
+    fail(Code::kInvalidArgument, "there is room for {} ids and {} log-probabilities; {} x {} x {} are {}",
+         ids.size(), logprobs.size(), batch.rows, batch.cols, top, count);
+  Run run;
+  run.seq = batch.cols;
+  run.documents = batch.document_begin != nullptr;
+  const int64_t micro = config().batch.micro_batch, of_row = batch.cols * top;
+  std::vector<TokenLogprob> pairs(static_cast<size_t>(std::min(micro, batch.rows) * of_row));
+  TopLogprobs reader(vocab, top, batch.cols, pairs.data());
+  for (int64_t row = 0; row < batch.rows; row += micro) {
+    run.batch = std::min(micro, batch.rows - row);
+    BatchViewSource source(batch, row, 0);
+    run.source = &source, run.logits_reader = &reader;
+    const int64_t n = run.batch * of_row;
+    run_for_all(&EnginePlans::logits, run, pairs.data(), n * static_cast<int64_t>(sizeof(TokenLogprob)));
+    for (int64_t i = 0; i < n; ++i) {
+      const auto at = static_cast<size_t>(row * of_row + i);
+      ids[at] = id_of(pairs[static_cast<size_t>(i)]),
+      logprobs[at] = logprob_of(pairs[static_cast<size_t>(i)]);
+      if (std::isnan(logprobs[at]))
+        fail(Code::kNumeric,
+             "the logits at row {}, column {} are not finite: the model's weights are not, or they "
+             "are so large that they overflow",
+             row + i / of_row, i % of_row / top);
+    }
+  }
 }
 
 /// Rounds values to the nearest bf16 and stores them as f32.
@@ -294,7 +333,7 @@ void Inference::feed(const int32_t* tokens, int64_t n, int64_t cached, float* lo
     run.cached = cached + done;
     TextSource source(tokens + done, run.cached);
     run.source = &source;
-    run_for_all(&EnginePlans::generate, run, logits, config().model.outputs());
+    run_for_all(&EnginePlans::generate, run, logits, config().model.outputs() * kFloat);
   }
 }
 

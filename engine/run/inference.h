@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "engine/data/dataset.h"
@@ -52,6 +53,10 @@ class Inference {
   /// Writes the log-probability of each target in nats, [rows, cols], and 0 for masked targets. Ignores the
   /// batch's weights.
   void logprobs(const BatchView& batch, float* logprobs, size_t logprobs_bytes);
+  /// Writes the `top` likeliest tokens of each position, the likeliest first and of equal ones the lower
+  /// id, and their log-probabilities: [rows, cols, top] each. Ignores the batch's weights and targets.
+  /// Throws kNumeric on all processes if logits are not finite.
+  void top_logprobs(const BatchView& batch, int64_t top, std::span<int32_t> ids, std::span<float> logprobs);
   /// Calls fn(token) for each new token. Generation stops when fn returns false.
   void generate(const GenerateRequest& request, const std::function<bool(int32_t)>& fn);
 
@@ -61,9 +66,9 @@ class Inference {
   struct Sums;
   Evaluation eval_sets(Rank& rank, const BatchView* batch, int64_t rows);
   Sums eval_rows(Rank& rank, const BatchView* batch, int64_t first, int64_t end);
-  void run_for_all(const plan::Plan EnginePlans::*plan, const Run& run, float* results, int64_t count);
+  void run_for_all(const plan::Plan EnginePlans::*plan, const Run& run, void* results, int64_t bytes);
   int64_t head_rank() const;
-  static void pass_on(Rank& rank, int64_t from, float* results, int64_t count);
+  static void pass_on(Rank& rank, int64_t from, void* results, int64_t bytes);
   void round_to_bf16(float* values, int64_t n);
   void feed(const int32_t* tokens, int64_t n, int64_t cached, float* logits);
 

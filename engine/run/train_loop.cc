@@ -31,7 +31,7 @@ void TrainLoop::run(int64_t until_step, const std::function<bool(const TrainReco
   trainer_.monitor().until(total);
   // Reads the data files now, before one can become shorter.
   if (!config().checkpoint.path.empty()) trainer_.data_fingerprint().as_saved();
-  run_saves_.keep(trainer_.references(), dataset_);
+  run_saves_.keep(trainer_.references(), trainer_.teacher(), dataset_);
   const int64_t began = progress_.state.step;
   int64_t kept = began;  // the last step that needs no save
   bool cancelled = false;

@@ -43,6 +43,21 @@ void require_whole_examples(const config::ResolvedConfig& c) {
           fmt::format("use an even number such as {}", c.batch.micro_batch + 1)}});
 }
 
+/// Throws unless a step without a pushed batch has rows, with those of the teacher if there is one.
+void require_rows(const config::ResolvedConfig& c, const data::Dataset* dataset,
+                  const TeacherOutput& teacher) {
+  if (dataset == nullptr)
+    fail(Code::kFailedPrecondition,
+         "there is no batch: push one (hws_data_push), set a source (hws_data_set_source), or set /data in "
+         "the config");
+  if (c.teacher.on() && teacher.identity.empty())
+    fail(
+        Code::kFailedPrecondition,
+        "the config's data have no rows of the teacher (/teacher/top {}): set /teacher/from, or push batches "
+        "with them (hws_data_push)",
+        c.teacher.top);
+}
+
 /// Returns the attention scores of the last step; zeros if the config does not limit them.
 optim::ScoreSummary scores_of(const Ranks& ranks) {
   return optim::summary_of(ranks.first().executor().head_scores(),
@@ -75,6 +90,10 @@ std::unique_ptr<Trainer> Trainer::make(const config::ConfigTree& config, Purpose
     if (const auto other = needs ? reference_config(assembly, inference) : std::nullopt)
       references =
           make(*other, Purpose::kReference, cancel, comm, nullptr)->ask_for_references(kept, inference);
+    TeacherOutput teacher;
+    if (!inference && needs_teacher(assembly.config))
+      teacher = make(teacher_config(assembly), Purpose::kReference, cancel, comm, nullptr)
+                    ->ask_for_pairs(kept, assembly.config.teacher.top);
     connection->connect(assembly.config);
     std::unique_ptr<Trainer> trainer(
         new Trainer(std::move(assembly), inference, cancel, connection, lent ? &*lent : nullptr));
@@ -82,6 +101,8 @@ std::unique_ptr<Trainer> Trainer::make(const config::ConfigTree& config, Purpose
       references = trainer->ask_for_references(kept, false);
     if (!references.identity.empty()) trainer->dataset_->set_references(std::move(references.logprobs));
     trainer->references_ = std::move(references);
+    if (!teacher.identity.empty()) trainer->dataset_->set_teacher(std::move(teacher.pairs));
+    trainer->teacher_ = std::move(teacher);
     return trainer;
   } catch (const AgreedError&) {
     throw;
@@ -109,7 +130,7 @@ Trainer::Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
       events_(ranks_.first().number() == 0 ? config().telemetry.tensorboard : ""),
       metrics_(ranks_, saves_.saver(), events_, validations_),
       traces_(ranks_, progress_, metrics_),
-      reports_(ranks_, dataset_.get(), progress_, saves_, references_),
+      reports_(ranks_, dataset_.get(), progress_, saves_, references_, teacher_),
       loop_(this, &progress_, &cancel_) {
   saves_.take_copies();
   ranks_.on_each(
@@ -126,18 +147,27 @@ double Trainer::tokens_per_second() const {
   return static_cast<double>(progress_.result.rows * config().batch.sequence) / progress_.result.seconds;
 }
 
+/// Identifies the present weights.
+std::string Trainer::identity() const {
+  return assembly_.stored_model_json() + "\n" + std::to_string(config().seed) + "\n" + progress_.digests;
+}
+
 /// Makes references with the present weights on all rows of the data, or only on those that validate, or
 /// reads them from the folder `kept`.
 References Trainer::ask_for_references(const std::string& kept, bool only_validation) {
-  const std::string model =
-      assembly_.stored_model_json() + "\n" + std::to_string(config().seed) + "\n" + progress_.digests;
-  return make_references(ranks_, *dataset_, model, fingerprint_.with_contents(), kept,
+  return make_references(ranks_, *dataset_, identity(), fingerprint_.with_contents(), kept,
                          only_validation ? dataset_->train_samples() : 0);
+}
+
+/// Computes the likeliest tokens of all targets with the present weights, or reads them from the folder
+/// `kept`.
+TeacherOutput Trainer::ask_for_pairs(const std::string& kept, int64_t top) {
+  return ask_teacher(ranks_, *dataset_, top, identity(), fingerprint_.with_contents(), kept);
 }
 
 StepResult Trainer::backward_with(const BatchView& batch, const float* gradients) {
   ranks_.require_training("hws_engine_backward_with");
-  require_own_gradients(config().objective);
+  require_own_gradients(config().objective, config().teacher);
   require_room_for(batch);
   check_gradients(batch, gradients);
   progress_.pushed.set(batch, gradients);
@@ -153,11 +183,8 @@ StepResult Trainer::compute_gradients(bool update_follows) {
   progress_.require_between_steps();
   const double start = steady_seconds();
   if (!progress_.pushed.waiting() && source_.is_set()) source_.fetch(ranks_, &progress_);
-  if (!progress_.pushed.waiting() && dataset_ == nullptr)
-    fail(Code::kFailedPrecondition,
-         "there is no batch: push one (hws_data_push), set a source (hws_data_set_source), or set /data in "
-         "the config");
   const bool from_push = progress_.pushed.waiting();
+  if (!from_push) require_rows(config(), dataset_.get(), teacher_);
   const bool weighs = config().objective.weighs_targets();
   const bool gradients = from_push && progress_.pushed.has_gradients();
   const bool mean_loss = !weighs && !gradients;  // the loss is the mean over unmasked targets
@@ -342,7 +369,7 @@ StepResult Trainer::train_step() {
 
 void Trainer::set_source(HostSource::Fill fill) {
   ranks_.require_training("hws_data_set_source");
-  require_sourced(config().objective);
+  require_sourced(config().objective, config().teacher);
   source_.set(std::move(fill));
 }
 
@@ -364,6 +391,7 @@ void Trainer::require_room_for(const BatchView& batch) const {
   }
   check_batch(batch, config().model.vocab_size, config().batch.sequence, true);
   check_for_objective(batch, config().objective);
+  check_for_teacher(batch, config().teacher, config().model.vocab_size);
 }
 
 }  // namespace hawser::train

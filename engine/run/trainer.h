@@ -35,6 +35,7 @@
 #include "engine/state/monitor.h"
 #include "engine/state/progress.h"
 #include "engine/state/references.h"
+#include "engine/state/teacher_pass.h"
 #include "engine/state/tensors.h"
 
 namespace hawser::train {
@@ -93,6 +94,7 @@ class Trainer {
   const data::Dataset* dataset() const { return dataset_.get(); }  ///< null if batches are pushed
   DataFingerprint& data_fingerprint() { return fingerprint_; }
   const References& references() const { return references_; }
+  const TeacherOutput& teacher() const { return teacher_; }
   Saves& saves() { return saves_; }
   const Saves& saves() const { return saves_; }
   Loads& loads() { return loads_; }
@@ -112,14 +114,17 @@ class Trainer {
   const Reports& reports() const { return reports_; }
 
  private:
-  /// kReference: for inference, and only to compute references for another engine.
+  /// kReference: for inference, and only to compute references, or the pairs of a teacher, for another
+  /// engine.
   enum class Purpose { kTraining, kInference, kReference };
   static std::unique_ptr<Trainer> make(const config::ConfigTree& config, Purpose purpose,
                                        std::atomic<bool>* cancel, std::shared_ptr<comm::Comm> comm,
                                        const Trainer* base);
   Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
           std::shared_ptr<Connection> connection, const BaseEngine* base);
+  std::string identity() const;
   References ask_for_references(const std::string& kept, bool only_validation);
+  TeacherOutput ask_for_pairs(const std::string& kept, int64_t top);
   StepResult compute_gradients(bool update_follows);
   void require_room_for(const BatchView& batch) const;
   void skip_outlier();
@@ -150,6 +155,7 @@ class Trainer {
   Metrics metrics_;
   Traces traces_;
   References references_;
+  TeacherOutput teacher_;
   Reports reports_;
   TrainLoop loop_;
 };

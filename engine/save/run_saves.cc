@@ -25,11 +25,13 @@ std::function<std::string()> RunSaves::place() {
   return [folder = folder_, path = config_.path] { return folder ? folder->current_path() : path; };
 }
 
-void RunSaves::keep(const References& references, const data::Dataset* dataset) {
-  if (config_.path.empty() || references.identity.empty()) return;
+void RunSaves::keep(const References& references, const TeacherOutput& teacher,
+                    const data::Dataset* dataset) {
+  if (config_.path.empty() || (references.identity.empty() && teacher.identity.empty())) return;
   const std::function<std::string()> where = place();
   ranks_.on_first_process([&] {
-    keep_references(references, dataset->references(), where());
+    if (!references.identity.empty()) keep_references(references, dataset->references(), where());
+    if (!teacher.identity.empty()) keep_teacher(teacher, dataset->teacher(), where());
     return true;
   });
 }

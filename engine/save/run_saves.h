@@ -12,6 +12,7 @@
 #include "engine/save/saves.h"
 #include "engine/state/progress.h"
 #include "engine/state/references.h"
+#include "engine/state/teacher_pass.h"
 
 namespace hawser::train {
 
@@ -24,8 +25,9 @@ class RunSaves {
   /// current path, so checkpoints follow it instead of recreating the old path. If opening fails, the first
   /// save reports it.
   void hold_folder();
-  /// Writes the references of the run's data, if there are any, so that a resumed run finds them.
-  void keep(const References& references, const data::Dataset* dataset);
+  /// Writes the references of the run's data and the pairs of its teacher, if there are any, so that a
+  /// resumed run finds them.
+  void keep(const References& references, const TeacherOutput& teacher, const data::Dataset* dataset);
   /// Saves the checkpoints that are due. Returns true if step-N exists or is being written. Under on_error
   /// go_on a failure is only counted, unless the ranks can no longer agree, since no step is possible then.
   bool save(const DueCheckpoints& due);

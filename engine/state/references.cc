@@ -13,15 +13,16 @@
 #include "engine/checkpoint/hf/hf_model.h"
 #include "engine/checkpoint/reader.h"
 #include "engine/checkpoint/safetensors_writer.h"
-#include "engine/config/problems.h"
 #include "engine/config/tree.h"
 #include "engine/execute/batch_sources.h"
 #include "engine/execute/row_logps.h"
+#include "engine/state/other_model.h"
 #include "engine/text/model_text.h"
 
 namespace hawser::train {
 namespace {
 
+constexpr const char* kPointer = "/objective/reference";
 constexpr const char* kReferencesFile = "references.safetensors";
 constexpr const char* kLogprobsTensor = "logprobs";
 constexpr const char* kIdentityKey = "identity";
@@ -177,29 +178,9 @@ void keep_references(const References& references, const std::vector<float>& log
 
 namespace {
 
-/// Returns the config of the reference that is a model of its own: the sections that say which one.
-OrderedJson reference_model(const config::ResolvedConfig& c, const std::string& folder) {
-  if (!checkpoint::is_checkpoint(folder) && !checkpoint::hf::is_hf_folder(folder))
-    fail(Code::kNotFound,
-         "/objective/reference \"{}\" is neither a checkpoint (manifest.json) nor a Hugging Face folder "
-         "(config.json and model.safetensors)",
-         folder);
-  OrderedJson json;
-  json["init"]["from"] = folder;
-  const int64_t words = assemble(config::ConfigTree::from_json(json.dump())).config.model.vocab_size;
-  if (words != c.model.vocab_size)
-    config::throw_if_any(
-        {{"/objective/reference",
-          fmt::format("the model in {} has a vocabulary of {} tokens, but the model in training has {}",
-                      folder, words, c.model.vocab_size),
-          "name a model with the same tokenizer"}});
-  return json;
-}
-
 /// Returns the sections that say which model the run began with; null if `from` is no checkpoint of a run
 /// that had a reference. `base`: where an adapter's base is now; "" if it has not moved.
-OrderedJson beginning_of_run(const config::ResolvedConfig& c, const std::string& from,
-                             const std::string& base) {
+OrderedJson beginning_of_run(const Assembly& assembly, const std::string& from, const std::string& base) {
   if (!checkpoint::is_checkpoint(from)) return nullptr;
   const auto reader = checkpoint::Reader::open(from);
   const auto tree = config::ConfigTree::from_json(reader->description().config_json);
@@ -210,7 +191,8 @@ OrderedJson beginning_of_run(const config::ResolvedConfig& c, const std::string&
   trained.kind = static_cast<optim::ObjectiveKind>(config::number_of(
       *config::schema_at("/objective/kind"), objective["kind"].get_ref<const std::string&>()));
   if (!trained.has_reference()) return nullptr;
-  if (objective.contains("reference")) return reference_model(c, objective["reference"].get<std::string>());
+  if (objective.contains("reference"))
+    return other_model(assembly, kPointer, objective["reference"].get<std::string>());
   OrderedJson json;
   for (const char* section : {"seed", "model", "init", "adapter"})
     if (run.contains(section)) json[section] = run[section];
@@ -233,19 +215,11 @@ std::optional<config::ConfigTree> reference_config(const Assembly& assembly, boo
   const config::ResolvedConfig& c = assembly.config;
   const std::string& folder = c.objective.reference;
   OrderedJson json;
-  if (!folder.empty()) json = reference_model(c, folder);
-  if (folder.empty() && inference) json = beginning_of_run(c, c.init.from, c.init.base);
+  if (!folder.empty()) json = other_model(assembly, kPointer, folder);
+  if (folder.empty() && inference) json = beginning_of_run(assembly, c.init.from, c.init.base);
   if (json.is_null()) return std::nullopt;
   json["objective"]["kind"] = "dpo";
-  OrderedJson& batch = json["batch"];
-  batch["micro_batch"] = c.batch.micro_batch;
-  batch["grad_accum_steps"] = c.batch.grad_accum_steps;
-  batch["sequence"] = c.batch.sequence;
-  const OrderedJson given = parse_json<OrderedJson>(assembly.tree.to_json_without_preset());
-  for (const char* section :
-       {"data", "precision", "device", "deterministic", "cpu", "cuda", "mesh", "pipeline", "zero", "comm"})
-    if (given.contains(section)) json[section] = given[section];
-  return config::ConfigTree::from_json(json.dump());
+  return on_same_data(assembly, std::move(json));
 }
 
 }  // namespace hawser::train

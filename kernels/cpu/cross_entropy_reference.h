@@ -2,6 +2,7 @@
 #pragma once
 
 #include <limits>
+#include <vector>
 
 #include "kernels/cpu/reference_number.h"
 #include "kernels/include/cross_entropy.h"
@@ -13,8 +14,34 @@ T soft_cap_reference(double cap, const T& logit) {
   return cap > 0 ? cap * std::tanh(logit / cap) : logit;
 }
 
+/// Adds the teacher's part to the loss of row r with capped logits z, and to its gradient `by` by these, if
+/// not null.
+template <class T>
+void teacher_reference(const CrossEntropy& a, int64_t r, const T* z, T* loss, T* by) {
+  const Teacher& t = a.teacher;
+  const double heat = t.temperature, share = t.weight;
+  const int32_t* const ids = t.ids + r * t.top;
+  T max = z[0], sum = T(0);
+  for (int64_t j = 1; j < a.vocab; ++j)
+    if (real_part(z[j]) > real_part(max)) max = z[j];
+  for (int64_t j = 0; j < a.vocab; ++j) sum += std::exp((z[j] - max) / heat);
+  double all = 0;
+  const auto unnormalised = [&](int64_t i) {
+    return std::exp(static_cast<double>(t.logprobs[r * t.top + i]) / heat);
+  };
+  for (int64_t i = 0; i < t.top; ++i) all += unnormalised(i);
+  *loss *= 1 - share;
+  for (int64_t j = 0; by != nullptr && j < a.vocab; ++j)
+    by[j] = by[j] * (1 - share) + share * heat * std::exp((z[j] - max) / heat) / sum;
+  for (int64_t i = 0; i < t.top; ++i) {
+    const double q = unnormalised(i) / all;
+    if (q > 0) *loss += share * heat * heat * q * (std::log(q) - ((z[ids[i]] - max) / heat - std::log(sum)));
+    if (by != nullptr) by[ids[i]] -= share * heat * q;
+  }
+}
+
 /// losses [rows] and logits [rows, vocab] have the meaning of those in CrossEntropy; of the pointers of `a`,
-/// only targets and weights are read.
+/// only targets, weights and those of the teacher are read.
 template <class T>
 void cross_entropy_reference(const CrossEntropy& a, T* losses, T* logits, double grad_scale) {
   const double cap = a.softcap;
@@ -29,11 +56,15 @@ void cross_entropy_reference(const CrossEntropy& a, T* losses, T* logits, double
     T sum = T(0);
     for (int64_t j = 0; j < a.vocab; ++j) sum += std::exp(z[j] - max);
     const double weight = a.weights != nullptr ? static_cast<double>(a.weights[r]) : 1.0;
-    losses[r] = masked ? T(0) : weight * (max + std::log(sum) - z[a.targets[r]]);
+    T loss = masked ? T(0) : max + std::log(sum) - z[a.targets[r]];
+    std::vector<T> by(static_cast<size_t>(a.vocab), T(0));  // the gradient by capped logits
+    for (int64_t j = 0; j < a.vocab && a.backward && !masked; ++j)
+      by[static_cast<size_t>(j)] = std::exp(z[j] - max) / sum - (j == a.targets[r] ? 1.0 : 0.0);
+    if (a.teacher.top > 0 && !masked) teacher_reference(a, r, z, &loss, a.backward ? by.data() : nullptr);
+    losses[r] = weight * loss;
     for (int64_t j = 0; j < a.vocab && a.backward; ++j) {
       const T ratio = cap > 0 ? z[j] / cap : T(0);
-      const T p = std::exp(z[j] - max) / sum - (j == a.targets[r] ? 1.0 : 0.0);
-      z[j] = masked ? T(0) : p * (T(1) - ratio * ratio) * (weight * grad_scale);
+      z[j] = by[static_cast<size_t>(j)] * (T(1) - ratio * ratio) * (weight * grad_scale);
     }
   }
 }

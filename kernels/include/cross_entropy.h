@@ -6,6 +6,24 @@
 
 namespace hawser::kernels {
 
+/// A teacher's row of a target: the log-probabilities of `top` different ids of the complete vocabulary.
+inline constexpr int64_t kMostTeacherIds = 1024;
+struct Teacher {
+  const int32_t* ids = nullptr;     ///< [rows, top]
+  const float* logprobs = nullptr;  ///< [rows, top], at most 0
+  int64_t top = 0;                  ///< 0: no teacher
+  float temperature = 1.0f, weight = 1.0f;
+
+  Teacher from_row(int64_t row) const {
+    if (top == 0) return *this;
+    return {ids + row * top, logprobs + row * top, top, temperature, weight};
+  }
+};
+
+/// With a teacher of `top` > 0 ids, T its temperature and w its weight, the loss of a row is instead
+/// weight[r] * ((1 - w) * (logsumexp(z) - z[target]) + w * T^2 * sum over its ids of q * log(q / p)), where
+/// q is softmax(logprobs / T) over these ids and p is softmax(z / T) over the complete vocabulary.
+///
 /// For each row: z = softcap > 0 ? softcap * tanh(logit / softcap) : logit; losses[r] = weight[r] *
 /// (logsumexp(z) - z[target]); 0 if the target is -100. With `backward`, logits are overwritten by
 /// dlosses[r]/dlogit * (*grad_scale) (rows without a target by zeros); otherwise they hold z on return.
@@ -23,24 +41,31 @@ struct CrossEntropy {
   DType type = DType::kF32;  ///< type of logits
   int64_t stride = 0;        ///< 0: vocab
   const float* weights = nullptr;
+  Teacher teacher = {};
 };
 
 /// Loss of ranks that divide the vocabulary (Shoeybi et al., arXiv:1909.08053, section 3). Each rank has the
 /// logits of its part: `own` is as in CrossEntropy, with own.vocab entries (may be 0), the first of which is
 /// token id `first_word`; targets are ids of the complete vocabulary. The loss takes two kernels and an
 /// exchange in between.
-inline constexpr int64_t kRowStatistics = 3;
+inline constexpr int64_t kRowStatistics = 3, kTeacherRowStatistics = 5;
+inline int64_t row_statistics(const Teacher& teacher) {
+  return teacher.top > 0 ? kTeacherRowStatistics : kRowStatistics;
+}
 
 /// statistics f32 [rows, 3]: the maximum of z, the sum of exp(z - maximum), and z[target], or 0 if another
-/// rank has the target. Without local entries: -inf, 0, 0. Reads only logits and targets of `own`.
+/// rank has the target. Without local entries: -inf, 0, 0. With a teacher [rows, 5]: also the sum of
+/// exp((z - maximum) / T), and the sum of q * z over the local ids of the teacher's row. Reads only logits,
+/// targets and teacher of `own`.
 struct CrossEntropyStatistics {
   CrossEntropy own;
   int64_t first_word = 0;
   float* statistics = nullptr;
 };
 
-/// Computes the loss from the statistics [ranks, rows, 3] of all ranks, combined in fp64 in ascending order
-/// of ranks, so that all ranks get the same; and this rank's part of the gradient, as CrossEntropy does.
+/// Computes the loss from the statistics [ranks, rows, 3 or 5] of all ranks, combined in fp64 in ascending
+/// order of ranks, so that all ranks get the same; and this rank's part of the gradient, as CrossEntropy
+/// does.
 struct CrossEntropyDivided {
   CrossEntropy own;
   int64_t first_word = 0;

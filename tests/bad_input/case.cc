@@ -54,7 +54,7 @@ Case bad(const std::string& patch, std::vector<std::string> words, int32_t statu
 std::vector<Area> library_areas() {
   return {config_area(),  rules_area(),     memory_area(),     binary_config_area(), data_area(),
           text_area(),    megatron_area(),  checkpoint_area(), safetensors_area(),   hugging_face_area(),
-          adapter_area(), objective_area(), pair_area(),       call_area()};
+          adapter_area(), objective_area(), teacher_area(),    pair_area(),          call_area()};
 }
 
 const Outcome& outcome_of(const Area& area, const Case& row) {

@@ -40,6 +40,7 @@ Area safetensors_area();    ///< invalid headers
 Area hugging_face_area();   ///< config.json, index and weights
 Area adapter_area();        ///< adapters, PEFT folders
 Area objective_area();      ///< pairs, and data that their objectives do not read
+Area teacher_area();        ///< rows of a teacher
 Area pair_area();           ///< pairs in files; needs the text module
 Area call_area();           ///< arguments and order of calls
 Area command_area();        ///< the command line; status: its exit status

@@ -23,6 +23,7 @@ TEST(BadInput, TextAndTokenizers) {
 TEST(BadInput, MegatronIndexes) { check(megatron_area()); }
 TEST(BadInput, Adapters) { check(adapter_area()); }
 TEST(BadInput, Objectives) { check(objective_area()); }
+TEST(BadInput, Teachers) { check(teacher_area()); }
 TEST(BadInput, PairsInFiles) {
   if (!HAWSER_HAS_TEXT) GTEST_SKIP() << "there is no text module";
   check(pair_area());

@@ -20,6 +20,7 @@ PATHS = (
     "init/base",
     "adapter/from",
     "objective/reference",
+    "teacher/from",
     "checkpoint/path",
     "offload/folder",
     "cuda/algorithm_cache",

@@ -72,6 +72,40 @@ static void logprobs_are_those_of_the_logits(void) {
   hws_engine_destroy(engine);
 }
 
+static void top_logprobs_are_the_likeliest_of_the_logits(void) {
+  hws_engine* engine = tiny_engine(0);
+  tiny_batch b;
+  fill_batch(&b, 5);
+  static float logprobs[kBatchTokens * 3];
+  static int32_t ids[kBatchTokens * 3];
+  b.batch.targets = NULL; /* it needs none */
+  CHECK_OK(hws_engine_top_logprobs(engine, &b.batch, 3, ids, sizeof ids, logprobs, sizeof logprobs));
+  CHECK_OK(hws_engine_forward(engine, &b.batch, g_logits, sizeof g_logits));
+  for (int i = 0; i < kBatchTokens; ++i) {
+    const float* row = g_logits + (ptrdiff_t)i * kVocab;
+    double total = 0;
+    for (int v = 0; v < kVocab; ++v) total += exp((double)row[v]);
+    for (int j = 0; j < 3; ++j) {
+      const int32_t id = ids[3 * i + j];
+      int better = 0; /* tokens that come before it */
+      for (int v = 0; v < kVocab; ++v) better += row[v] > row[id] || (row[v] == row[id] && v < id);
+      CHECK(better == j);
+      CHECK(fabs((double)logprobs[3 * i + j] - ((double)row[id] - log(total))) < 1e-5);
+    }
+  }
+  CHECK_ERROR(hws_engine_top_logprobs(engine, &b.batch, 2, ids, sizeof ids, logprobs, sizeof logprobs),
+              HWS_INVALID_ARGUMENT, "there is room for");
+  CHECK_ERROR(
+      hws_engine_top_logprobs(engine, &b.batch, kVocab + 1, ids, sizeof ids, logprobs, sizeof logprobs),
+      HWS_INVALID_ARGUMENT, "the model has a vocabulary of");
+  CHECK_ERROR(
+      hws_engine_top_logprobs(engine, &b.batch, 3, (int32_t*)logprobs, sizeof ids, logprobs, sizeof logprobs),
+      HWS_INVALID_ARGUMENT, "overlaps ids");
+  CHECK_ERROR(hws_engine_top_logprobs(engine, &b.batch, 3, b.tokens, 12, logprobs, sizeof logprobs),
+              HWS_INVALID_ARGUMENT, "overlaps the arrays");
+  hws_engine_destroy(engine);
+}
+
 typedef struct text {
   int32_t tokens[64];
   int64_t length, stop_at, destroyed;
@@ -235,6 +269,7 @@ int main(void) {
   engines_stand_on_one_base();
   eval_is_the_loss_of_the_logits();
   logprobs_are_those_of_the_logits();
+  top_logprobs_are_the_likeliest_of_the_logits();
   greedy_is_the_argmax_of_forward();
   sampling_follows_the_seed();
   text_goes_both_ways();

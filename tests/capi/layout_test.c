@@ -79,7 +79,10 @@ static void arguments(void) {
   FIELD(hws_batch, document_begin, 40, 8);
   FIELD(hws_batch, weights, 48, 8);
   FIELD(hws_batch, references, 56, 8);
-  CHECK(sizeof(hws_batch) == 64);
+  FIELD(hws_batch, teacher_top, 64, 8);
+  FIELD(hws_batch, teacher_ids, 72, 8);
+  FIELD(hws_batch, teacher_logprobs, 80, 8);
+  CHECK(sizeof(hws_batch) == 88);
   FIELD(hws_source_batch, struct_size, 0, 4);
   FIELD(hws_source_batch, has_documents, 4, 4);
   FIELD(hws_source_batch, step, 8, 8);

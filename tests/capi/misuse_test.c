@@ -56,6 +56,7 @@ static int32_t discard(void* engine, int32_t rewind, void* result) {
 enum { kLogitsBytes = 2 * 256 * 4, kLogprobsBytes = 2 * 4, kGradientsBytes = kRows * kCols * 4 };
 static int32_t g_tokens[kBatchTokens];
 static float g_logits[kLogitsBytes / 4];
+static int32_t g_ids[kLogprobsBytes / 4];
 
 /* A pointer that no array can begin at; where the struct has a count beside it. */
 #define ODD \
@@ -88,11 +89,12 @@ static const wrong_field kWrongBatch[] = {
     {"batch->weights", offsetof(hws_batch, weights), sizeof(void*), ODD},
     {"batch->references", offsetof(hws_batch, references), sizeof(void*), ODD},
     {NULL, 0, 0, {NULL}}};
-static const hws_batch kGlobalBatchGood = {sizeof(hws_batch), 0,    kRows, kCols, g_tokens,
-                                           g_tokens,          NULL, NULL,  NULL};
+static const hws_batch kGlobalBatchGood = {
+    sizeof(hws_batch), 0, kRows, kCols, g_tokens, g_tokens, NULL, NULL, NULL, 0, NULL, NULL};
 static const layout kGlobalBatch = {&kGlobalBatchGood, sizeof(hws_batch), offsetof(hws_batch, weights),
                                     kWrongBatch};
-static const hws_batch kBatchGood = {sizeof(hws_batch), 0, 1, 2, g_tokens, g_tokens, NULL, NULL, NULL};
+static const hws_batch kBatchGood = {
+    sizeof(hws_batch), 0, 1, 2, g_tokens, g_tokens, NULL, NULL, NULL, 0, NULL, NULL};
 static const layout kBatch = {&kBatchGood, sizeof(hws_batch), offsetof(hws_batch, weights), kWrongBatch};
 
 static const wrong_field kWrongRequest[] = {

@@ -151,6 +151,7 @@ std::vector<ClosedForm> all_forms(const train::EnginePlans& plans, const ShardLa
     shape.element_bytes = dtype_bytes(train::compute_type(config));
     shape.round_rows = train::strategies_of(config).form().expert_round.rows,
     shape.first_trainable = first_trainable;
+    shape.teacher = config.teacher.on() && config.teacher.weight > 0;
     const std::vector<ClosedForm> exchanged = exchange_forms(shape);
     forms.insert(forms.end(), exchanged.begin(), exchanged.end());
   }

@@ -83,7 +83,7 @@ class BlockForms {
     return whole_rows() ? 2 * part(4) : part(4);
   }
   int64_t loss() const {
-    const int64_t statistics = (s_.mesh.tp - 1) * s_.rows * 3 * 4, t = s_.mesh.tp;
+    const int64_t statistics = (s_.mesh.tp - 1) * s_.rows * (s_.teacher ? 5 : 3) * 4, t = s_.mesh.tp;
     const int64_t sum = 2 * (t - 1) * divided(s_.rows * s_.local.width, t) * 4;
     return statistics + sum + (whole_rows() ? 0 : part(4));
   }

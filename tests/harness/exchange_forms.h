@@ -22,6 +22,7 @@ struct ExchangeShape {
   int64_t element_bytes = 4;    ///< e
   int32_t first_trainable = 0;  ///< lowest block with a backward
   int64_t round_rows = 0;       ///< the most rows from one rank to another in a round
+  bool teacher = false;         ///< the loss follows a teacher
 };
 
 /// Of FORWARD, LOSS and BACKWARD; those that send nothing are left out.

@@ -34,15 +34,18 @@ std::vector<Layout> layouts_of(int64_t replicate, int64_t shard, int64_t accumul
 }  // namespace
 
 std::string name_of(const Cell& c) {
-  return fmt::format("{}{} {}{} {} {}{}{}{} heads {}, {}", c.problem.precision, c.problem.fp8,
+  return fmt::format("{}{} {}{} {} {}{}{}{}{} heads {}, {}", c.problem.precision, c.problem.fp8,
                      c.problem.optimizer, c.problem.muon_heads ? " by head" : "",
                      c.problem.tied ? "tied" : "separate", c.problem.frozen ? "frozen" : "all",
                      c.problem.like_gpt2 ? "" : " gemma", c.problem.documents ? " documents" : "",
-                     c.problem.rules.empty() ? "" : " rules", c.problem.heads, c.layout.name());
+                     c.problem.rules.empty() ? "" : " rules", c.problem.teacher.empty() ? "" : " teacher",
+                     c.problem.heads, c.layout.name());
 }
 
 /// A limit that some heads of initial weights exceed.
 constexpr double kLowScores = 0.01;
+
+constexpr const char* kTeachers[] = {R"({"top": 5, "weight": 0.5, "temperature": 2})", R"({"top": 3})"};
 
 /// Settings of precision fp8. Tensor-parallel ranks would have parts of blocks, so they need the first.
 constexpr const char* kFp8[] = {R"({"history": 2})", R"({"recipe": "blocks"})", R"({"recipe": "current"})"};
@@ -73,6 +76,7 @@ std::vector<Cell> all_cells(int64_t most_ranks) {
                 if (cell.problem.precision == "fp8") cell.problem.fp8 = kFp8[cells.size() % 3];
                 if (cells.size() % 3 == 1 && std::string(precision) != "bf16_pure")
                   cell.problem.qk_clip = kLowScores;
+                if (cells.size() % 5 == 2) cell.problem.teacher = kTeachers[cells.size() % 2];
                 cell.layout = layout;
                 cells.push_back(cell);
               }
@@ -121,6 +125,7 @@ void add_cells(const ModelAxes& axes, Layout layout, std::vector<Cell>* cells) {
       p.documents = cells->size() % 4 < 2;
       if (p.precision != "bf16_pure" && cells->size() % 3 == 1) p.average = 0.75;
       if (p.precision != "bf16_pure" && like_gpt2 && cells->size() % 4 == 2) p.qk_clip = kLowScores;
+      if (cells->size() % 5 == 3) p.teacher = kTeachers[cells->size() % 2];
       cell.layout = layout;
       if (axes.tp > 1 && cells->size() % 3 != 0) cell.layout.tp_chunks = 1 + cells->size() % 4;
       cells->push_back(cell);

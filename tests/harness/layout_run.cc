@@ -142,6 +142,7 @@ std::string layout_config(const Problem& p, const Layout& layout) {
   if (p.init_average) json["init"]["average"] = true;
   if (!p.moe.empty()) json["moe"] = Json::parse(p.moe);
   if (!p.objective.empty()) json["objective"] = Json::parse(p.objective);
+  if (!p.teacher.empty()) json["teacher"] = Json::parse(p.teacher);
   if (p.scores())
     for (const char* key : {"tied_head", "logit_softcap"}) json["model"].erase(key);
   if (!p.adapter.empty()) json["adapter"] = Json::parse(p.adapter);
@@ -155,6 +156,30 @@ std::string layout_config(const Problem& p, const Layout& layout) {
   json["cpu"] = {{"threads", 1}};
   return json.dump();
 }
+
+namespace {
+
+/// Gives each position `top` different ids and random log-probabilities. Masked positions have invalid
+/// ones, which nothing may read.
+void add_teacher(const Problem& p, int64_t step, Rows* r) {
+  r->top = Json::parse(p.teacher).at("top").get<int64_t>();
+  for (size_t i = 0; i < r->targets.size(); ++i) {
+    const auto at = static_cast<uint64_t>(step) * r->targets.size() + i;
+    const uint32_t first = philox(p.seed, at, 1000).v[0],
+                   apart = 1 + philox(p.seed, at, 1000).v[1] % (kVocabulary - 1);
+    for (int64_t j = 0; j < r->top; ++j) {
+      const uint64_t id = (first % kVocabulary + static_cast<uint64_t>(j) * apart) % kVocabulary;
+      const bool masked = r->targets[i] == -100;
+      r->teacher_ids.push_back(masked ? -7 : static_cast<int32_t>(id));
+      r->teacher_logprobs.push_back(
+          masked
+              ? NAN
+              : -static_cast<float>(philox(p.seed, at, 1001 + static_cast<uint64_t>(j)).v[2] % 512) / 64.0f);
+    }
+  }
+}
+
+}  // namespace
 
 Rows rows_of(const Problem& p, int64_t rows, int64_t step) {
   Rows r{rows, p.sequence, {}, {}, {}, {}, {}};
@@ -182,6 +207,7 @@ Rows rows_of(const Problem& p, int64_t rows, int64_t step) {
                          p.objective.find("orpo") != p.objective.npos;
     if (pairs && !without) r.references.push_back(-static_cast<float>(philox(p.seed, row, 0).v[1] % 64));
   }
+  if (!p.teacher.empty()) add_teacher(p, step, &r);
   return r;
 }
 

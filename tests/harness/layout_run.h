@@ -74,6 +74,7 @@ struct Problem {
   std::string
       objective;  ///< the section objective, as JSON, over pairs; empty: cross_entropy. Rows then have no
                   ///< weights
+  std::string teacher;  ///< the section teacher, as JSON; empty: none. Its rows are random
   bool frozen = false;
   std::vector<std::string> frozen_also;  ///< patterns
   std::string rules;                     ///< /optimizer/rules, as JSON; empty: none
@@ -142,6 +143,9 @@ struct Rows {
   std::vector<float> weights;           ///< empty: none
   std::vector<int32_t> document_begin;  ///< empty: each row is one document
   std::vector<float> references;        ///< one for each row, under an objective that has a reference
+  int64_t top = 0;                      ///< ids of the teacher at each position; 0: none
+  std::vector<int32_t> teacher_ids = {};
+  std::vector<float> teacher_logprobs = {};
 
   train::BatchView view() const {
     return {rows,
@@ -150,7 +154,10 @@ struct Rows {
             targets.data(),
             document_begin.empty() ? nullptr : document_begin.data(),
             weights.empty() ? nullptr : weights.data(),
-            references.empty() ? nullptr : references.data()};
+            references.empty() ? nullptr : references.data(),
+            top,
+            top == 0 ? nullptr : teacher_ids.data(),
+            top == 0 ? nullptr : teacher_logprobs.data()};
   }
 };
 Rows rows_of(const Problem& problem, int64_t rows, int64_t step);

@@ -15,6 +15,7 @@ struct Problem {
   float softcap = 0;
   double spread = 3.0;
   bool weights = false;
+  kernels::Teacher teacher = {};
 };
 
 /// Returns targets; every third row is masked.
@@ -160,6 +161,7 @@ GradientCase gradient_case(const Problem& p) {
   a.rows = p.rows;
   a.vocab = p.vocab;
   a.softcap = p.softcap;
+  a.teacher = p.teacher;
   GradientCase c = {"cross_entropy", p.name, {random_values(p.rows * p.vocab, 2, 2.0)}, nullptr, nullptr};
   c.forward = [a, targets, weights](const ComplexOperands& in) {
     std::vector<Complex> logits = in[0], losses(static_cast<size_t>(a.rows));
@@ -221,6 +223,17 @@ void add_cross_entropy_gradients(std::vector<GradientCase>& cases) {
   cases.push_back(gradient_case({.name = "softcap", .rows = 4, .vocab = 9, .softcap = 2.0f}));
   cases.push_back(
       gradient_case({.name = "weights", .rows = 4, .vocab = 9, .softcap = 2.0f, .weights = true}));
+  static constexpr int32_t kIds[] = {8, 0, 3, 5, 1, 8, 2, 2, 2, 7, 6, 1};  // the third row is masked
+  static constexpr float kLogprobs[] = {-0.5f, -2, -1, -3, -0.1f, 0, 1, 1, 1, -1, -1, -1};
+  kernels::Teacher teacher{kIds, kLogprobs, 3};
+  cases.push_back(gradient_case({.name = "teacher", .rows = 4, .vocab = 9, .teacher = teacher}));
+  teacher.temperature = 2.5f, teacher.weight = 0.375f;
+  cases.push_back(gradient_case({.name = "teacher/mixed",
+                                 .rows = 4,
+                                 .vocab = 9,
+                                 .softcap = 2.0f,
+                                 .weights = true,
+                                 .teacher = teacher}));
 }
 
 }  // namespace hawser::testing

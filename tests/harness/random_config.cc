@@ -292,6 +292,10 @@ Json config(uint64_t seed, uint64_t attempt) {
   const Json& m = c["model"];
   const bool has_scores = !m.value("qk_norm", false) && !m.contains("attention_softcap");
   if (has_scores && d.once_in(3)) c["optimizer"]["qk_clip"] = d.one_of({0.001, 0.01, 0.1});
+  if (d.once_in(3))
+    c["teacher"] = {{"top", d.from(1, 9)},
+                    {"temperature", d.one_of({0.5, 1.0, 1.0, 2.0})},
+                    {"weight", d.one_of({0.0, 0.5, 1.0})}};
   c["schedule"] = schedule(&d);
   c["batch"] = {{"micro_batch", d.from(1, 3)},
                 {"grad_accum_steps", d.one_of({1, 1, 2, 3, 4, 8})},

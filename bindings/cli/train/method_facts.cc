@@ -14,6 +14,7 @@ using nlohmann::ordered_json;
 constexpr const char* kTrained = "trained";
 constexpr const char* kAdapter = "adapter";
 constexpr const char* kObjective = "objective";
+constexpr const char* kTeacher = "teacher";
 
 std::string field_text(const ordered_json& section, const char* key) {
   return number_text(section.at(key).get<double>());
@@ -68,6 +69,13 @@ std::string objective_text(const ordered_json& objective, const std::string& kin
   return text + "; reference: " + (folder.empty() ? "the model at the start of training" : folder);
 }
 
+/// "big: 64 ids a target, weight 1, temperature 1"
+std::string teacher_text(const ordered_json& teacher) {
+  const std::string from = teacher.value("from", "");
+  return (from.empty() ? "" : from + ": ") + std::to_string(teacher.at("top").get<int64_t>()) +
+         " ids a target" + part(teacher, "weight", "weight") + part(teacher, "temperature", "temperature");
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> method_facts(const ordered_json& resolved,
@@ -79,14 +87,31 @@ std::vector<std::pair<std::string, std::string>> method_facts(const ordered_json
                                     format_text(" parameters (%.3g%%)", 100 * trained / all));
   if (resolved.contains("adapter") && resolved["adapter"].value("rank", 0) > 0)
     rows.emplace_back(kAdapter, adapter_text(resolved["adapter"]));
+  if (resolved.contains("teacher") && resolved["teacher"].value("top", 0) > 0)
+    rows.emplace_back(kTeacher, teacher_text(resolved["teacher"]));
   if (!resolved.contains("objective")) return rows;
   if (const std::string kind = resolved["objective"].at("kind"); kind != "cross_entropy")
     rows.emplace_back(kObjective, objective_text(resolved["objective"], kind));
   return rows;
 }
 
+std::vector<std::pair<std::string, std::string>> kept_facts(const ordered_json& data) {
+  std::vector<std::pair<std::string, std::string>> rows;
+  const auto add = [&](const char* key, const char* label, const char* counted, const char* of) {
+    if (!data.contains(key)) return;
+    const ordered_json& made = data.at(key);
+    const std::string how = made.at("read")
+                                ? "read from the run"
+                                : format_text("computed in %.1f s", made.at("seconds").get<double>());
+    rows.emplace_back(label, count_text(made.at(counted).get<double>()) + of + how);
+  };
+  add("references", "reference", "rows", " log-probabilities, ");
+  add("teacher", "teacher's ids", "targets", " targets, ");
+  return rows;
+}
+
 bool is_method_fact(const std::string& label) {
-  return label == kTrained || label == kAdapter || label == kObjective;
+  return label == kTrained || label == kAdapter || label == kTeacher || label == kObjective;
 }
 
 }  // namespace hawser::cli

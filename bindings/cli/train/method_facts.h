@@ -14,6 +14,10 @@ namespace hawser::cli {
 std::vector<std::pair<std::string, std::string>> method_facts(const nlohmann::ordered_json& resolved,
                                                               const nlohmann::ordered_json& info);
 
+/// Returns rows about what another model computed once for the run's data, the reference or the teacher.
+/// `data`: the JSON of hws_data_info.
+std::vector<std::pair<std::string, std::string>> kept_facts(const nlohmann::ordered_json& data);
+
 /// True for the label of such a row.
 bool is_method_fact(const std::string& label);
 

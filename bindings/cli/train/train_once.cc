@@ -154,11 +154,7 @@ RunFacts make_facts(const std::string& name, const RunConfig& config, const orde
   row("data", count_text(number_at(data, "/train_tokens")) + " training tokens, " +
                   count_text(number_at(data, "/validation_tokens")) + " validation tokens");
   if (const std::string split = validation_words(resolved); !split.empty()) row("validation", split);
-  if (data.contains("references"))
-    row("reference", count_text(number_at(data, "/references/rows")) + " log-probabilities, " +
-                         (data.at("references").at("read")
-                              ? "read from the run"
-                              : format_text("computed in %.1f s", number_at(data, "/references/seconds"))));
+  for (const auto& [label, value] : kept_facts(data)) row(label, value);
   row("Hugging Face", at_info("/hugging_face"));
   row("seed", at("/seed"));
   if (many) {
@@ -344,10 +340,10 @@ LoadedCheckpoint load_newest(hws_engine* engine, const RunFolder& folder, const 
 }
 
 int resume(const TrainOptions& options, const std::function<void(int64_t)>& began) {
-  if (!options.elastic && (options.config.trains_adapter() || !options.config.objective.empty()))
+  if (!options.elastic && options.config.sets_method())
     refuse(
-        "--lora, --qlora, --dora, --dpo and --objective say how a run starts, and this one goes on as it "
-        "was; leave them out");
+        "--lora, --qlora, --dora, --dpo, --objective and --teacher say how a run starts, and this one goes "
+        "on as it was; leave them out");
   const bool first = leads(options.ranks);
   RunFolder opened = first ? RunFolder::open(options.resume) : RunFolder::look_into(options.resume);
   const Config config =

@@ -215,6 +215,9 @@ DIRECT(const int32_t* stops, size_t stop_count, IntBuffer, readable, 1)
 DIRECT(const int32_t* begins, size_t begin_count, IntBuffer, readable, 1)
 DIRECT(const float* weights, size_t weight_count, FloatBuffer, readable, 1)
 DIRECT(const float* references, size_t reference_count, FloatBuffer, readable, 1)
+DIRECT(const int32_t* taught, size_t taught_count, IntBuffer, readable, 1)
+DIRECT(const float* taught_logprobs, size_t taught_logprob_count, FloatBuffer, readable, 1)
+DIRECT(int32_t* ids, size_t ids_bytes, IntBuffer, writable, 4)
 
 // ----------------------------------------------------------------------------------------------------------- callbacks
 %define CALLBACK(TYPE, FUNCTION)

@@ -15,7 +15,7 @@
 %ignore hws_thread_set_interrupt;
 %ignore hws_batch; %ignore hws_source_batch; %ignore hws_step_result; %ignore hws_train_record; %ignore hws_sizes;
 %ignore hws_progress; %ignore hws_generate_request; %ignore hws_comm_address; %ignore hws_comm_host;
-%ignore hws_data_push; %ignore hws_engine_eval; %ignore hws_engine_forward; %ignore hws_engine_logprobs; %ignore hws_engine_backward_with;
+%ignore hws_data_push; %ignore hws_engine_eval; %ignore hws_engine_forward; %ignore hws_engine_logprobs; %ignore hws_engine_top_logprobs; %ignore hws_engine_backward_with;
 %ignore hws_engine_generate;
 %ignore hws_comm_create_address; %ignore hws_comm_create_env; %ignore hws_comm_create_host;
 %ignore hws_op_progress; %ignore hws_tensor_view;

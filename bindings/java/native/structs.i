@@ -4,6 +4,7 @@
 %rename(hws_engine_eval) engine_eval;
 %rename(hws_engine_forward) engine_forward;
 %rename(hws_engine_logprobs) engine_logprobs;
+%rename(hws_engine_top_logprobs) engine_top_logprobs;
 %rename(hws_engine_backward_with) engine_backward_with;
 %rename(hws_engine_generate) engine_generate;
 %rename(hws_comm_create_address) comm_create_address;
@@ -38,7 +39,7 @@ typedef jobject transport_object;
 
 static hws_batch batch_of(int64_t rows, int64_t cols, const int32_t* tokens, const int32_t* targets, const int32_t* begins,
                           const float* weights) {
-  const hws_batch batch = {sizeof batch, 0, rows, cols, tokens, targets, begins, weights, NULL};
+  const hws_batch batch = {sizeof batch, 0, rows, cols, tokens, targets, begins, weights, NULL, 0, NULL, NULL};
   return batch;
 }
 %}
@@ -68,10 +69,14 @@ static hws_batch batch_of(int64_t rows, int64_t cols, const int32_t* tokens, con
 %inline %{
 static hws_status data_push(hws_engine* engine, int64_t rows, int64_t cols, const int32_t* tokens, size_t count,
                             const int32_t* targets, size_t target_count, const int32_t* begins, size_t begin_count,
-                            const float* weights, size_t weight_count, const float* references, size_t reference_count) {
+                            const float* weights, size_t weight_count, const float* references, size_t reference_count,
+                            int64_t top, const int32_t* taught, size_t taught_count, const float* taught_logprobs,
+                            size_t taught_logprob_count) {
   (void)count, (void)target_count, (void)begin_count, (void)weight_count, (void)reference_count;
+  (void)taught_count, (void)taught_logprob_count;
   hws_batch batch = batch_of(rows, cols, tokens, targets, begins, weights);
   batch.references = references;
+  batch.teacher_top = top, batch.teacher_ids = taught, batch.teacher_logprobs = taught_logprobs;
   return hws_data_push(engine, &batch);
 }
 static hws_status engine_eval(hws_engine* engine, int64_t rows, int64_t cols, const int32_t* tokens, size_t count,
@@ -93,6 +98,13 @@ static hws_status engine_logprobs(hws_engine* engine, int64_t rows, int64_t cols
   (void)count, (void)target_count, (void)begin_count;
   const hws_batch batch = batch_of(rows, cols, tokens, targets, begins, NULL);
   return hws_engine_logprobs(engine, &batch, logprobs, logprobs_bytes);
+}
+static hws_status engine_top_logprobs(hws_engine* engine, int64_t rows, int64_t cols, const int32_t* tokens, size_t count,
+                                      const int32_t* begins, size_t begin_count, int64_t top, int32_t* ids,
+                                      size_t ids_bytes, float* logprobs, size_t logprobs_bytes) {
+  (void)count, (void)begin_count;
+  const hws_batch batch = batch_of(rows, cols, tokens, NULL, begins, NULL);
+  return hws_engine_top_logprobs(engine, &batch, top, ids, ids_bytes, logprobs, logprobs_bytes);
 }
 static hws_status engine_backward_with(hws_engine* engine, int64_t rows, int64_t cols, const int32_t* tokens,
                                        size_t count, const int32_t* targets, size_t target_count, const int32_t* begins,

@@ -132,17 +132,20 @@ class Engine(Handle):
         """Ends a running train, evaluate or generate at its next step; that call raises Cancelled."""
         _native.hws_engine_cancel(self._open)
 
-    def push(self, tokens: Any, targets: Any, document_begin: Any = None, weights: Any = None, references: Any = None) -> None:
+    def push(self, tokens: Any, targets: Any, document_begin: Any = None, weights: Any = None, references: Any = None,
+             teacher: tuple[Any, Any] | None = None) -> None:
         """Copies the batch of the next step: arrays of [global_batch, sequence]; with batch.ramp, of
         [info()["step_rows"], sequence].
 
         document_begin: the column where the document of each position starts; None: each row is one document.
         weights: float32, the weight of each target's loss; None: all 1. The divisor remains the number of unmasked
         targets. references: float32, for an objective with a reference model: the sum of its logprobs for each row.
+        teacher: with teacher.top, what top_logprobs of the teacher returns for these tokens.
         Raises DataInvalid for ids outside the vocabulary and for negative or non-finite numbers, Busy if a batch is
         already waiting, ValueError and TypeError for arrays of the wrong shape or type.
         """
-        _native.hws_data_push(self._open, (tokens, targets, document_begin, weights, references))
+        batch = (tokens, targets, document_begin, weights, references, *(teacher or (None, None)))
+        _native.hws_data_push(self._open, batch)
 
     def set_source(self, source: Iterable[Any] | Callable[[SourceBatch], Any] | None) -> None:
         """Sets a source of training batches that replaces the config's data; None restores the config's data.
@@ -197,6 +200,14 @@ class Engine(Handle):
         out = floats_like(tokens) if out is None else out
         _native.hws_engine_logprobs(self._open, (tokens, targets, document_begin, None), out)
         return out
+
+    def top_logprobs(self, tokens: Any, top: int, document_begin: Any = None) -> tuple[Any, Any]:
+        """Returns the likeliest next tokens of each position, int32, and their log-probabilities, float32: [rows, cols, top]
+        each, the likeliest first, of equal ones the lower id. They are a teacher's rows for push."""
+        logprobs = floats_like(tokens, top)
+        ids = logprobs.view("int32").copy()
+        _native.hws_engine_top_logprobs(self._open, (tokens, None, document_begin, None), top, ids, logprobs)
+        return ids, logprobs
 
     def generate(
         self,

@@ -185,7 +185,10 @@ static int narrow(array* a, const char* what) {
 static int has_dims(const array* a, const char* what, int ndim) {
   if (a->ndim == ndim) return 1;
   PyErr_Format(PyExc_ValueError, "%s: expected %s, not an array of %d dimensions", what,
-               ndim == 2 ? "shape [rows, cols]" : "one dimension", a->ndim);
+               ndim == 3   ? "shape [rows, cols, top]"
+               : ndim == 2 ? "shape [rows, cols]"
+                           : "one dimension",
+               a->ndim);
   return 0;
 }
 
@@ -210,38 +213,61 @@ int array_floats(PyObject* object, array* a, const char* what, int writable) {
   return 0;
 }
 
+int array_out_integers(PyObject* object, array* a, const char* what) {
+  if (!array_open(object, a, what, 1)) return 0;
+  char name[64];
+  if (a->kind == 'i' && a->bits == 32) return 1;
+  PyErr_Format(PyExc_TypeError, "%s: expected int32, not %s", what, type_name(a, name, sizeof name));
+  return 0;
+}
+
 int array_bytes(PyObject* object, array* a, const char* what) {
   if (!array_open(object, a, what, 0)) return 0;
   a->elements *= a->bits / 8;
   return 1;
 }
 
+/* Opens element i of a batch; its shape must begin with that of the tokens. */
+static int open_element(PyObject* object, int i, array* arrays) {
+  static const struct {
+    const char* name;
+    int integers, ndim;
+  } kinds[kBatchArrays] = {{"tokens", 1, 2},     {"targets", 1, 2},     {"document_begin", 1, 2},  {"weights", 0, 2},
+                           {"references", 0, 1}, {"teacher_ids", 1, 3}, {"teacher_logprobs", 0, 3}};
+  const char* name = kinds[i].name;
+  array* a = &arrays[i];
+  if (kinds[i].integers && !array_integers(object, a, name, kinds[i].ndim)) return 0;
+  if (!kinds[i].integers && !(array_floats(object, a, name, 0) && has_dims(a, name, kinds[i].ndim))) return 0;
+  if (kinds[i].ndim == 1 && a->shape[0] != arrays[0].shape[0]) {
+    PyErr_Format(PyExc_ValueError, "%s: there are %lld, and tokens have %lld rows", name,
+                 (long long)a->shape[0], (long long)arrays[0].shape[0]);
+    return 0;
+  }
+  if (kinds[i].ndim == 1 || (a->shape[0] == arrays[0].shape[0] && a->shape[1] == arrays[0].shape[1])) return 1;
+  PyErr_Format(PyExc_ValueError, "%s: its shape is [%lld, %lld%s], and that of tokens [%lld, %lld]", name,
+               (long long)a->shape[0], (long long)a->shape[1], kinds[i].ndim == 3 ? ", .." : "",
+               (long long)arrays[0].shape[0], (long long)arrays[0].shape[1]);
+  return 0;
+}
+
 int batch_of(PyObject* tuple, array* arrays, hws_batch* batch) {
-  static const char* const names[5] = {"tokens", "targets", "document_begin", "weights", "references"};
-  const void* data[5] = {NULL, NULL, NULL, NULL, NULL};
-  if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) < 4 || PyTuple_Size(tuple) > 5) {
-    PyErr_SetString(PyExc_TypeError, "a batch is (tokens, targets, document_begin, weights, references)");
+  const void* data[kBatchArrays] = {NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+  if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) < 4 || PyTuple_Size(tuple) > kBatchArrays) {
+    PyErr_SetString(PyExc_TypeError,
+                    "a batch is (tokens, targets, document_begin, weights, references, teacher_ids, "
+                    "teacher_logprobs)");
     return 0;
   }
   for (int i = 0; i < PyTuple_Size(tuple); ++i) {
     PyObject* object = PyTuple_GetItem(tuple, i);
     if (object == Py_None && i > 0) continue;
-    if (i < 3 && !array_integers(object, &arrays[i], names[i], 2)) return 0;
-    if (i == 3 && !(array_floats(object, &arrays[i], names[i], 0) && has_dims(&arrays[i], names[i], 2)))
-      return 0;
-    if (i == 4 && !(array_floats(object, &arrays[i], names[i], 0) && has_dims(&arrays[i], names[i], 1)))
-      return 0;
+    if (!open_element(object, i, arrays)) return 0;
     data[i] = arrays[i].data;
-    if (i == 4 && arrays[i].shape[0] == arrays[0].shape[0]) continue;
-    if (i == 4) {
-      PyErr_Format(PyExc_ValueError, "references: there are %lld, and tokens have %lld rows",
-                   (long long)arrays[i].shape[0], (long long)arrays[0].shape[0]);
-      return 0;
-    }
-    if (arrays[i].shape[0] == arrays[0].shape[0] && arrays[i].shape[1] == arrays[0].shape[1]) continue;
-    PyErr_Format(PyExc_ValueError, "%s: its shape is [%lld, %lld], and that of tokens [%lld, %lld]", names[i],
-                 (long long)arrays[i].shape[0], (long long)arrays[i].shape[1], (long long)arrays[0].shape[0],
-                 (long long)arrays[0].shape[1]);
+  }
+  const int64_t top = data[5] ? arrays[5].shape[2] : 0, others = data[6] ? arrays[6].shape[2] : 0;
+  if (top != others) {
+    PyErr_Format(PyExc_ValueError, "teacher_ids has %lld elements for each position, and teacher_logprobs %lld",
+                 (long long)top, (long long)others);
     return 0;
   }
   memset(batch, 0, sizeof *batch);
@@ -253,6 +279,9 @@ int batch_of(PyObject* tuple, array* arrays, hws_batch* batch) {
   batch->document_begin = (const int32_t*)data[2];
   batch->weights = (const float*)data[3];
   batch->references = (const float*)data[4];
+  batch->teacher_top = top;
+  batch->teacher_ids = (const int32_t*)data[5];
+  batch->teacher_logprobs = (const float*)data[6];
   return 1;
 }
 
@@ -286,11 +315,11 @@ static int32_t copy_batch(const hws_batch* from, hws_source_batch* to) {
 
 int32_t fill_source_batch(PyObject* answer, hws_source_batch* batch) {
   if (answer == Py_None) return HWS_SOURCE_END;
-  array arrays[5];
+  array arrays[kBatchArrays];
   memset(arrays, 0, sizeof arrays);
   hws_batch given;
   const int32_t result = batch_of(answer, arrays, &given) ? copy_batch(&given, batch) : -1;
-  for (int i = 0; i < 5; ++i) array_close(&arrays[i]);
+  for (int i = 0; i < kBatchArrays; ++i) array_close(&arrays[i]);
   return result;
 }
 

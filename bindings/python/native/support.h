@@ -39,10 +39,14 @@ void array_close(array* a);
 int array_integers(PyObject* object, array* a, const char* what, int ndim);
 /// Takes an f32 array for reading or, if `writable`, for writing.
 int array_floats(PyObject* object, array* a, const char* what, int writable);
+/// Takes an int32 array for writing.
+int array_out_integers(PyObject* object, array* a, const char* what);
 /// Takes an array of bytes of any type.
 int array_bytes(PyObject* object, array* a, const char* what);
-/// Makes a batch from (tokens, targets or None, document_begin or None, weights or None). The caller closes
-/// the four `arrays`.
+/// The arrays of a batch.
+enum { kBatchArrays = 7 };
+/// Makes a batch from (tokens, targets or None, document_begin or None, weights or None), with up to three
+/// more elements: references, teacher_ids, teacher_logprobs. The caller closes all kBatchArrays `arrays`.
 int batch_of(PyObject* tuple, array* arrays, hws_batch* batch);
 /// Copies a data source's result into the batch: a tuple as above, or None at the end of the data.
 int32_t fill_source_batch(PyObject* answer, hws_source_batch* batch);

@@ -21,8 +21,18 @@ std::vector<double> losses_of_c(std::uint32_t steps) {
   std::vector<double> losses;
   for (std::uint32_t step = 1; step <= steps; ++step) {
     const Tokens tokens(step);
-    const hws_batch batch = {sizeof batch,          0,       tiny::kRows, tiny::kCols, tokens.tokens.data(),
-                             tokens.targets.data(), nullptr, nullptr,     nullptr};
+    const hws_batch batch = {sizeof batch,
+                             0,
+                             tiny::kRows,
+                             tiny::kCols,
+                             tokens.tokens.data(),
+                             tokens.targets.data(),
+                             nullptr,
+                             nullptr,
+                             nullptr,
+                             0,
+                             nullptr,
+                             nullptr};
     hws_step_result result = {};
     result.struct_size = sizeof result;
     EXPECT_EQ(hws_data_push(engine, &batch), HWS_OK);
@@ -81,6 +91,22 @@ TEST(CppEngine, TakesTheGradientsOfAnObjective) {
   EXPECT_NEAR(own.loss, known.loss, 1e-6);
   EXPECT_EQ(engine.commit().step, 1);
   EXPECT_THROW(engine.backward_with(tokens.batch(), std::span(gradients).first(3)), hawser::InvalidArgument);
+}
+
+TEST(CppEngine, ATeacherEqualToTheModelChangesNothing) {
+  hawser::Config config = tiny::config();
+  config.set("/teacher/top", std::to_string(tiny::kVocab));
+  Engine engine(config);
+  const tiny::Tokens tokens(0);
+  hawser::Batch batch = tokens.batch();
+  EXPECT_THROW(engine.push(batch), hawser::InvalidArgument);
+  const hawser::TopLogprobs top = engine.top_logprobs(batch, tiny::kVocab);
+  batch.teacher_top = tiny::kVocab, batch.teacher_ids = top.ids, batch.teacher_logprobs = top.logprobs;
+  engine.push(batch);
+  EXPECT_NEAR(engine.forward_backward().loss, 0, 1e-5);
+  engine.discard(true);
+  batch.teacher_ids = batch.teacher_ids.first(3);
+  EXPECT_THROW(engine.push(batch), hawser::InvalidArgument);
 }
 
 TEST(CppEngine, ARangeOfStepsEndsWithTheConfigTheDataOrTheLoop) {
@@ -189,6 +215,10 @@ TEST(CppEngine, LooksAtTheModel) {
   for (const float logprob : engine.logprobs(batch)) sum -= logprob;
   EXPECT_NEAR(sum / 6, one.loss, 1e-6);
   EXPECT_EQ(engine.sizes().vocab_size, 256);
+  const hawser::TopLogprobs top = engine.top_logprobs(batch, 3);
+  EXPECT_EQ(top.ids.size(), 6u * 3u);
+  EXPECT_LE(top.logprobs[1], top.logprobs[0]);
+  EXPECT_THROW(engine.top_logprobs(batch, 0), hawser::InvalidArgument);
   hawser::GenerateRequest request{prompt};
   request.max_tokens = 5;
   request.temperature = 0;

@@ -28,6 +28,7 @@ PATHS = (
     "/init/base",
     "/adapter/from",
     "/objective/reference",
+    "/teacher/from",
     "/checkpoint/path",
     "/offload/folder",
     "/cuda/algorithm_cache",

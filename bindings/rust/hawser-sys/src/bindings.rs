@@ -135,9 +135,9 @@ extern "C" {
     #[doc = " While one of the following calls runs on this thread, it calls the poll at most every 20 ms. If the poll"]
     #[doc = " returns a number other than 0, the call ends with HWS_CANCELLED: hws_engine_train, _eval and _generate as"]
     #[doc = " by hws_engine_cancel; hws_checkpoint_verify, _load, _load_latest, _latest and _average while they check"]
-    #[doc = " digests (a load has changed nothing then); hws_engine_create, hws_checkpoint_import and _export while they"]
-    #[doc = " read weights, and hws_engine_create while it computes the log-probabilities of a reference;"]
-    #[doc = " hws_tokenizer_encode, _render and _train; hws_config_prove_layout; hws_device_measure and _peak;"]
+    #[doc = " digests (a load has changed nothing then); hws_engine_create, hws_checkpoint_import and _export while"]
+    #[doc = " they read weights, and hws_engine_create while it computes the log-probabilities of a reference or"]
+    #[doc = " teacher; hws_tokenizer_encode, _render and _train; hws_config_prove_layout; hws_device_measure and _peak;"]
     #[doc = " hws_data_prepare. A step, a save or a transfer is never cut short."]
     #[doc = ""]
     #[doc = " The poll may call the functions that work at any time. It must not throw; if it does, the call ends as"]
@@ -163,10 +163,10 @@ extern "C" {
     #[doc = " engine yet, whose hws_engine_progress could show it."]
     #[doc = ""]
     #[doc = " hws_engine_create, _create_ranks and _create_on call it while they compute the log-probabilities of the"]
-    #[doc = " reference of /objective: \"phase\" is \"references\", \"done\" and \"total\" count rows of the data. They call it"]
-    #[doc = " at the begin and the end of the phase, and at most ten times a second in between. If it returns a number"]
-    #[doc = " other than 0, the call ends with HWS_CANCELLED; among several processes, in all of them. Later versions may"]
-    #[doc = " add phases."]
+    #[doc = " reference of /objective, or the rows of a teacher (/teacher/from): \"phase\" is \"references\" or \"teacher\","]
+    #[doc = " \"done\" and \"total\" count rows of the data. They call it at the begin and the end of the phase, and at"]
+    #[doc = " most ten times a second in between. If it returns a number other than 0, the call ends with"]
+    #[doc = " HWS_CANCELLED; among several processes, in all of them. Later versions may add phases."]
     #[doc = ""]
     #[doc = " It may call the functions that work at any time, and hws_thread_set_interrupt and hws_thread_set_progress."]
     #[doc = " destroy(user) runs when another callback is set, but not before this one has returned, or when the thread"]
@@ -864,6 +864,14 @@ pub struct hws_batch {
     #[doc = "< [rows]: for each row, the sum of its targets' log-probabilities under the"]
     #[doc = "reference of /objective, for the kinds that have one; otherwise NULL"]
     pub references: *const f32,
+    #[doc = "< with /teacher/top: the same number; otherwise 0"]
+    pub teacher_top: i64,
+    #[doc = "< [rows, cols, teacher_top]: different token ids at each target, as"]
+    #[doc = "hws_engine_top_logprobs gives them; NULL without a teacher"]
+    pub teacher_ids: *const i32,
+    #[doc = "< [rows, cols, teacher_top]: the teacher's log-probabilities of these"]
+    #[doc = "ids; finite, at most 0. Not read where the target is masked"]
+    pub teacher_logprobs: *const f32,
 }
 extern "C" {
     #[doc = " Copies one global batch (global_batch rows x `sequence` columns, see hws_engine_sizes; with /batch/ramp"]
@@ -879,15 +887,19 @@ extern "C" {
     #[doc = " weights at that time or with the model of /objective/reference, and a run keeps them next to its"]
     #[doc = " checkpoints."]
     #[doc = ""]
+    #[doc = " With a teacher (/teacher/top) whose folder the config does not name, the batch brings the teacher's rows,"]
+    #[doc = " which hws_engine_top_logprobs of another engine gives for the same tokens, or any other source."]
+    #[doc = ""]
     #[doc = " A batch waits until a step takes it. hws_engine_cancel does not drop it: a step that has begun ends with"]
     #[doc = " its batch, and a waiting batch is taken by the first step after the cancelled call. Evaluating and saving"]
     #[doc = " do not change it; hws_checkpoint_load drops it. A step that fails, is skipped or is discarded has consumed"]
     #[doc = " its batch."]
     #[doc = ""]
-    #[doc = " Errors: HWS_DATA_INVALID for ids outside the vocabulary (row, column, id) and for weights that are negative"]
-    #[doc = " or not finite (row, column, weight); HWS_INVALID_ARGUMENT for another shape; HWS_BUSY if a batch is already"]
-    #[doc = " waiting; HWS_FAILED_PRECONDITION for inference and while a step is pending. After an error, the batch that"]
-    #[doc = " was waiting before still waits."]
+    #[doc = " Errors: HWS_DATA_INVALID for ids outside the vocabulary (row, column, id), for weights that are negative"]
+    #[doc = " or not finite (row, column, weight), and for a teacher's row with an id twice or a log-probability that"]
+    #[doc = " is above 0 or not finite; HWS_INVALID_ARGUMENT for another shape; HWS_BUSY if a batch is already waiting;"]
+    #[doc = " HWS_FAILED_PRECONDITION for inference and while a step is pending. After an error, the batch that was"]
+    #[doc = " waiting before still waits."]
     pub fn hws_data_push(engine: *mut hws_engine, batch: *const hws_batch) -> hws_status;
 }
 #[doc = " The global batch of one step, for a data source to fill. The arrays are [rows, cols], belong to the"]
@@ -948,7 +960,7 @@ extern "C" {
 extern "C" {
     #[doc = " *out: JSON about the config's data: tokens, validation samples, the data cursor, the vocabulary; for pairs"]
     #[doc = " \"references\": the number of their \"rows\", whether they were \"read\" from the run's folder, and the \"seconds\""]
-    #[doc = " that this took."]
+    #[doc = " that this took; with a teacher (/teacher/from) \"teacher\": the same, and the number of \"targets\"."]
     pub fn hws_data_info(engine: *const hws_engine, out: *mut *mut hws_buffer) -> hws_status;
 }
 #[doc = " Called during a preparation with a JSON object of `size` bytes, NUL-terminated and valid during the call:"]
@@ -1057,6 +1069,25 @@ extern "C" {
     pub fn hws_engine_logprobs(
         engine: *mut hws_engine,
         batch: *const hws_batch,
+        logprobs: *mut f32,
+        logprobs_bytes: usize,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " The likeliest next tokens at each position, the likeliest first, of equal logits the lower id: the rows"]
+    #[doc = " of a teacher (/teacher), without storing logits. batch: any rows, at most `sequence` columns; targets and"]
+    #[doc = " weights do not matter and may be NULL. top: 1 to vocab_size. ids: int32 [rows, cols, top]; logprobs: f32"]
+    #[doc = " [rows, cols, top], their log-probabilities in nats over the whole vocabulary, at most 0. Both are memory"]
+    #[doc = " of the caller that overlaps neither the batch nor each other; ids_bytes and logprobs_bytes: their sizes,"]
+    #[doc = " exactly. Errors: HWS_DATA_INVALID; HWS_INVALID_ARGUMENT for another top or size; HWS_NUMERIC if the"]
+    #[doc = " model's numbers are not finite (row, column), ids and logprobs are then undefined;"]
+    #[doc = " HWS_FAILED_PRECONDITION for a model with a score head."]
+    pub fn hws_engine_top_logprobs(
+        engine: *mut hws_engine,
+        batch: *const hws_batch,
+        top: i64,
+        ids: *mut i32,
+        ids_bytes: usize,
         logprobs: *mut f32,
         logprobs_bytes: usize,
     ) -> hws_status;

@@ -30,12 +30,22 @@ pub struct Batch<'a> {
     document_begin: Option<&'a [i32]>,
     weights: Option<&'a [f32]>,
     references: Option<&'a [f32]>,
+    teacher: Option<(usize, &'a [i32], &'a [f32])>,
 }
 
 impl<'a> Batch<'a> {
     /// Makes a batch without targets, which is enough for [`Engine::forward`](crate::Engine::forward).
     pub fn new(rows: usize, cols: usize, tokens: &'a [i32]) -> Self {
-        Self { rows, cols, tokens, targets: None, document_begin: None, weights: None, references: None }
+        Self {
+            rows,
+            cols,
+            tokens,
+            targets: None,
+            document_begin: None,
+            weights: None,
+            references: None,
+            teacher: None,
+        }
     }
 
     /// Adds the token that each position predicts, `[rows, cols]`.
@@ -61,6 +71,12 @@ impl<'a> Batch<'a> {
         Self { references: Some(references), ..self }
     }
 
+    /// Adds the rows of a teacher, `[rows, cols, top]` each: for `/teacher/top`, what
+    /// [`Engine::top_logprobs`](crate::Engine::top_logprobs) of the teacher returns for the same tokens.
+    pub fn with_teacher(self, top: usize, ids: &'a [i32], logprobs: &'a [f32]) -> Self {
+        Self { teacher: Some((top, ids, logprobs)), ..self }
+    }
+
     /// Returns rows times columns, or None if the product overflows.
     pub(crate) fn positions(&self) -> Option<usize> {
         self.rows.checked_mul(self.cols)
@@ -68,6 +84,7 @@ impl<'a> Batch<'a> {
 
     /// Returns the struct of the C API, which is valid as long as the slices.
     pub(crate) fn raw(&self) -> Result<sys::hws_batch> {
+        let (teacher_top, teacher_ids, teacher_logprobs) = self.teacher_arrays()?;
         Ok(sys::hws_batch {
             struct_size: struct_size::<sys::hws_batch>(),
             reserved: 0,
@@ -78,7 +95,29 @@ impl<'a> Batch<'a> {
             document_begin: self.array("document beginnings", self.document_begin)?,
             weights: self.array("weights", self.weights)?,
             references: self.references_array()?,
+            teacher_top,
+            teacher_ids,
+            teacher_logprobs,
         })
+    }
+
+    fn teacher_arrays(&self) -> Result<(i64, *const i32, *const f32)> {
+        let Some((top, ids, logprobs)) = self.teacher else { return Ok((0, ptr::null(), ptr::null())) };
+        let size = self.positions().and_then(|positions| positions.checked_mul(top));
+        if Some(ids.len()) == size && Some(logprobs.len()) == size {
+            return Ok((top as i64, ids.as_ptr(), logprobs.as_ptr()));
+        }
+        Err(Error::new(
+            Code::InvalidArgument,
+            format!(
+                "the batch has {} ids and {} log-probabilities of a teacher, but {} x {} x {} are needed",
+                ids.len(),
+                logprobs.len(),
+                self.rows,
+                self.cols,
+                top
+            ),
+        ))
     }
 
     fn references_array(&self) -> Result<*const f32> {

@@ -140,6 +140,30 @@ impl Engine {
         Ok(logprobs)
     }
 
+    /// Returns the `top` likeliest next tokens of each position and their log-probabilities in nats, `[rows,
+    /// cols, top]` each, the likeliest first and of equal ones the lower id: the rows of a teacher. The batch
+    /// needs no targets.
+    pub fn top_logprobs(&mut self, batch: &Batch<'_>, top: usize) -> Result<(Vec<i32>, Vec<f32>)> {
+        let raw = batch.raw()?;
+        let size = batch.positions().and_then(|positions| positions.checked_mul(top)).ok_or_else(|| {
+            Error::new(Code::InvalidArgument, format!("a batch of {} x {} is too large", raw.rows, raw.cols))
+        })?;
+        let (mut ids, mut logprobs) = (vec![0_i32; size], vec![0.0_f32; size]);
+        // SAFETY: the library checks the sizes of the slices before it writes.
+        check(unsafe {
+            sys::hws_engine_top_logprobs(
+                self.raw_mut(),
+                &raw,
+                top as i64,
+                ids.as_mut_ptr(),
+                mem::size_of_val(ids.as_slice()),
+                logprobs.as_mut_ptr(),
+                mem::size_of_val(logprobs.as_slice()),
+            )
+        })?;
+        Ok((ids, logprobs))
+    }
+
     /// Returns the tokens that continue the prompt.
     pub fn generate(&mut self, request: &GenerateRequest<'_>) -> Result<Vec<i32>> {
         let mut tokens = Vec::new();

@@ -92,12 +92,13 @@ impl Request {
 }
 
 /// The config fields that name files and folders.
-const PATHS: [&str; 9] = [
+const PATHS: [&str; 10] = [
     "/data/path",
     "/init/from",
     "/init/base",
     "/adapter/from",
     "/objective/reference",
+    "/teacher/from",
     "/checkpoint/path",
     "/offload/folder",
     "/cuda/algorithm_cache",

@@ -224,6 +224,15 @@ fn forward_and_evaluate_agree() {
     assert_eq!(logprobs.len(), tokens.targets.len());
     let sum: f64 = logprobs.iter().map(|&logprob| f64::from(logprob)).sum();
     assert!((evaluation.loss + sum / count as f64).abs() < 1e-6);
+    let top = engine.sizes().unwrap().vocab_size;
+    let (ids, likeliest) = engine.top_logprobs(&tokens.batch(), top).unwrap();
+    for (i, &target) in tokens.targets.iter().enumerate().filter(|(_, &target)| target >= 0) {
+        let row = i * top..(i + 1) * top;
+        let at = ids[row.clone()].iter().position(|&id| id == target).unwrap();
+        assert!((likeliest[row][at] - logprobs[i]).abs() < 1e-5);
+    }
+    let taught = tokens.batch().with_teacher(top, &ids, &likeliest);
+    assert_eq!(engine.push(&taught).unwrap_err().code(), Code::InvalidArgument, "the config has no teacher");
     let mut short = vec![0.0; 5];
     let error = engine.forward_into(&tokens.batch(), &mut short).unwrap_err();
     assert_eq!(error.code(), Code::InvalidArgument);

@@ -22,10 +22,12 @@ import java.nio.IntBuffer;
  * of the
  *     reference model's {@link Engine#logprobs} over the row's targets; null for other objectives. Only
  *     {@link Engine#push} reads it
+ * @param teacher the rows of a teacher ({@code /teacher/top}), as {@link Engine#topLogprobs} of the teacher
+ *     gives them; null without a teacher. Only {@link Engine#push} reads it
  */
 public record Batch(
     int rows, int columns, IntBuffer tokens, IntBuffer targets, IntBuffer documentBegin, FloatBuffer weights,
-    FloatBuffer references) {
+    FloatBuffer references, TopLogprobs teacher) {
   /** Checks the sizes of the buffers. */
   public Batch {
     if (rows < 1 || columns < 1) {
@@ -37,27 +39,43 @@ public record Batch(
     check("documentBegin", documentBegin, rows, columns);
     check("weights", weights, rows, columns);
     check("references", references, rows, 1);
+    if (teacher != null) {
+      check("teacher.ids", teacher.ids(), rows * teacher.top(), columns);
+      check("teacher.logprobs", teacher.logprobs(), rows * teacher.top(), columns);
+    }
   }
 
   /** Makes a batch whose rows are one document each. */
   public Batch(int rows, int columns, IntBuffer tokens, IntBuffer targets) {
-    this(rows, columns, tokens, targets, null, null, null);
+    this(rows, columns, tokens, targets, null, null, null, null);
   }
 
   /** Makes a batch whose targets have equal weights. */
   public Batch(int rows, int columns, IntBuffer tokens, IntBuffer targets, IntBuffer documentBegin) {
-    this(rows, columns, tokens, targets, documentBegin, null, null);
+    this(rows, columns, tokens, targets, documentBegin, null, null, null);
   }
 
   /** Makes a batch whose targets have weights. */
   public Batch(
       int rows, int columns, IntBuffer tokens, IntBuffer targets, IntBuffer documentBegin, FloatBuffer weights) {
-    this(rows, columns, tokens, targets, documentBegin, weights, null);
+    this(rows, columns, tokens, targets, documentBegin, weights, null, null);
+  }
+
+  /** Makes a batch for an objective with a reference model. */
+  public Batch(
+      int rows, int columns, IntBuffer tokens, IntBuffer targets, IntBuffer documentBegin, FloatBuffer weights,
+      FloatBuffer references) {
+    this(rows, columns, tokens, targets, documentBegin, weights, references, null);
   }
 
   /** Returns this batch with references, for an objective with a reference model. */
   public Batch withReferences(FloatBuffer ofRows) {
-    return new Batch(rows, columns, tokens, targets, documentBegin, weights, ofRows);
+    return new Batch(rows, columns, tokens, targets, documentBegin, weights, ofRows, teacher);
+  }
+
+  /** Returns this batch with the rows of a teacher. */
+  public Batch withTeacher(TopLogprobs rowsOfTeacher) {
+    return new Batch(rows, columns, tokens, targets, documentBegin, weights, references, rowsOfTeacher);
   }
 
   private static void check(String name, Buffer buffer, int rows, int columns) {

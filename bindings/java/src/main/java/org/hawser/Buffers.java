@@ -59,6 +59,14 @@ public final class Buffers {
     return buffer.slice();
   }
 
+  static IntBuffer writable(IntBuffer buffer) {
+    check("IntBuffer", "Buffers.ints", buffer, buffer.order());
+    if (buffer.isReadOnly()) {
+      throw new IllegalArgumentException("the IntBuffer is read-only, and results are written to it: pass a writable one");
+    }
+    return buffer.slice();
+  }
+
   private static void check(String type, String maker, Buffer buffer, ByteOrder order) {
     if (!buffer.isDirect()) {
       throw new IllegalArgumentException(

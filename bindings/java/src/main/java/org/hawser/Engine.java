@@ -256,11 +256,13 @@ public final class Engine extends NativeObject implements AutoCloseable {
     push(new Batch((int) sizes.globalBatch(), (int) sizes.sequence(), tokens, targets));
   }
 
-  /** Sets the global batch of the next step, with documents, weights or references. */
+  /** Sets the global batch of the next step, with documents, weights, references or a teacher. */
   public void push(Batch batch) {
     needTargets(batch, "push");
     Native.hws_data_push(this, batch.rows(), batch.columns(), batch.tokens(), batch.targets(), batch.documentBegin(),
-        batch.weights(), batch.references());
+        batch.weights(), batch.references(), batch.teacher() == null ? 0 : batch.teacher().top(),
+        batch.teacher() == null ? null : batch.teacher().ids(),
+        batch.teacher() == null ? null : batch.teacher().logprobs());
   }
 
   /** Sets a source of training batches that replaces the config's data; null restores the config's data. */
@@ -323,6 +325,18 @@ public final class Engine extends NativeObject implements AutoCloseable {
     needTargets(batch, "logprobs");
     Native.hws_engine_logprobs(
         this, batch.rows(), batch.columns(), batch.tokens(), batch.targets(), batch.documentBegin(), logprobs);
+  }
+
+  /**
+   * Finds the {@code top} likeliest next tokens of each position, with their log-probabilities: the rows of a
+   * teacher. The batch needs no targets.
+   */
+  public TopLogprobs topLogprobs(Batch batch, int top) {
+    long size = (long) batch.rows() * batch.columns() * top;
+    TopLogprobs result = new TopLogprobs(top, Buffers.ints((int) size), Buffers.floats((int) size));
+    Native.hws_engine_top_logprobs(this, batch.rows(), batch.columns(), batch.tokens(), batch.documentBegin(), top,
+        result.ids(), result.logprobs());
+    return result;
   }
 
   private static void needTargets(Batch batch, String what) {

@@ -280,6 +280,13 @@ class EngineTest {
       double sum = 0;
       for (int i = 0; i < 64; ++i) sum -= logprobs.get(i);
       assertEquals(engine.evaluate(batch).loss(), sum / 64, 1e-6);
+      TopLogprobs top = engine.topLogprobs(batch, 61);
+      for (int i = 0; i < 64; ++i) {
+        int at = 61 * i;
+        while (top.ids().get(at) != batch.targets().get(i)) ++at;
+        assertEquals(logprobs.get(i), top.logprobs().get(at), 1e-5);
+      }
+      assertThrows(HawserException.InvalidArgument.class, () -> engine.push(batch.withTeacher(top)));
     }
   }
 

@@ -1,0 +1,21 @@
+package org.hawser;
+
+import java.nio.FloatBuffer;
+import java.nio.IntBuffer;
+
+/**
+ * The likeliest next tokens of each position of a batch, with their log-probabilities: the rows of a teacher. The
+ * buffers are direct and have rows x columns x top elements, row-major; of each position the likeliest token is
+ * first, of equal ones the lower id.
+ *
+ * @param top the number of tokens of each position
+ * @param ids token ids
+ * @param logprobs log-probabilities in nats, at most 0
+ */
+public record TopLogprobs(int top, IntBuffer ids, FloatBuffer logprobs) {
+  /** Checks that there are ids and log-probabilities. */
+  public TopLogprobs {
+    if (top < 1) throw new IllegalArgumentException("top is " + top + ", but there is at least one token");
+    if (ids == null || logprobs == null) throw new IllegalArgumentException("ids and logprobs must not be null");
+  }
+}
