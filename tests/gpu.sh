@@ -285,6 +285,7 @@ phase_large() {
   local status=0 gib
   workload gpt2-1558m 16 4 1024 bf16 3 --warm-up 2 || status=1
   workload gpt2-1558m 16 4 1024 bf16 3 --warm-up 2 "${any_order[@]}" || status=1
+  workload gpt2-1558m 16 4 1024 fp8 3 --warm-up 2 "${any_order[@]}" || status=1
   gib=$(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits 2>/dev/null | head -1 | awk '{print int($1 / 1024)}')
   if [ "${gib:-0}" -ge 104 ]; then
     workload llama-3.1-8b 1 1 8192 bf16_pure 4 --warm-up 2 || status=1

@@ -21,6 +21,7 @@ void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::Resol
   s->first_trainable = static_cast<int32_t>(model.first_trainable_block());
   s->scales = layout.scales_bytes();
   s->rope_table = nn::rope_table_size(model.config(), config.batch.sequence) * 4;
+  s->fp8_maxima = Fp8Maxima::bytes(noted_fp8_operands(config, model.table()), !inference);
   const parallel::GroupLayout& table = layout.group(layout.table().group);
   if (layout.exchanges_table()) s->published_table = layout.table_share() * dtype_bytes(table.type);
   if (inference) return;
@@ -180,7 +181,7 @@ void StagePlanner::add_memory(EnginePlans* plans) const {
         most_micro_batches(config, form, form_.inference), config.batch.micro_batch, config.batch.sequence,
         {form.columns, config.teacher.top},
         tied ? nn::LookupGradient::host_bytes(lookup_gradient_sizes(form_.model, config, form)) : 0,
-        nn::all_tally_words(form_.model.config()));
+        nn::all_tally_words(form_.model.config()), sizes_.fp8_maxima);
   const parallel::BesideArena beside =
       form_.strategies.beside_arena(planned_step(*plans, form, target.in_place));
   plans->pinned.offload = beside.offload, plans->pinned.counts = beside.counts;

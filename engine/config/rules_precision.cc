@@ -1,6 +1,7 @@
-// Precision rules: refuse loss scales that are not powers of two, precisions fp16 and fp8 on devices without
-// kernels for them, a residual stream narrower than the operands of products, the fp8 recipe "current" if a
-// product has only a part of an operand, and "blocks" if a product has parts of blocks.
+// Precision rules: refuse loss scales that are not powers of two, precision fp16 on devices without
+// kernels for it, a residual stream narrower than the operands of products, the fp8 recipe "current" if a
+// product has only a part of an operand, "blocks" if a product has parts of blocks, and sizes for which a GPU
+// has no products of fp8.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,7 +34,7 @@ constexpr char kInitial[] = "/loss_scale/initial", kBackoff[] = "/loss_scale/bac
                kMinimum[] = "/loss_scale/minimum", kFixed[] = "/loss_scale/fixed", kTp[] = "/mesh/tp",
                kCp[] = "/mesh/cp", kEp[] = "/mesh/ep", kHeadDim[] = "/model/head_dim",
                kKvHeads[] = "/model/kv_heads", kValueDim[] = "/model/latent/value_dim",
-               kMlpWidth[] = "/model/mlp_width";
+               kMlpWidth[] = "/model/mlp_width", kWidth[] = "/model/width";
 
 bool is_fp8(const Effective& c) { return c.is("/precision", "fp8"); }
 bool is_current(const Effective& c) { return is_fp8(c) && c.is("/fp8/recipe", "current"); }
@@ -112,6 +113,36 @@ constexpr Check cuts_blocks_of(const char* message) {
           nearest_tp_of_blocks};
 }
 
+/// What must divide the sizes of a GPU's products of fp8 (kernels/cuda/matmul_fp8.h).
+constexpr int64_t kFp8Sizes = 16;
+
+/// True if tensor-parallel ranks divide `elements` evenly, but into sizes without products of fp8.
+bool is_uneven(int64_t elements, int64_t tp) { return elements % tp == 0 && elements / tp % kFp8Sizes != 0; }
+bool has_uneven_heads(const Effective& c) {
+  const int64_t tp = c.integer(kTp), head = size_of(c, kHeadDim);
+  return is_uneven(size_of(c, "/model/heads") * head, tp) ||
+         (!has_latent_heads(c) && is_uneven(std::max(size_of(c, kKvHeads), tp) * head, tp));
+}
+
+/// Returns the least multiple of the sizes of each rank that is not below a field's value.
+template <const char* kField>
+std::string next_fp8_size(const Effective& c) {
+  const int64_t step = kFp8Sizes * (kField == kMlpWidth ? c.integer(kTp) : 1);
+  return fmt::format("{}", (c.integer(kField) + step - 1) / step * step);
+}
+
+/// A check for a size of products of fp8 on a GPU.
+template <const char* kField>
+constexpr Check sizes_of_fp8(bool (*uneven)(const Effective&), const char* message) {
+  return {kField,
+          {"/precision", "/device", kField, kTp, "/model/heads", kKvHeads},
+          uneven,
+          message,
+          "use {}, or set /precision to \"bf16\"",
+          next_fp8_size<kField>};
+}
+bool is_fp8_on_gpu(const Effective& c) { return is_fp8(c) && c.is("/device", "cuda"); }
+
 constexpr Check kPrecisionChecks[] = {
     power_of_two<kInitial>(
         "{/loss_scale/initial} is no power of two, so gradients could not be unscaled exactly"),
@@ -138,7 +169,7 @@ constexpr Check kPrecisionChecks[] = {
      "remove the others, or fixed"},
     {"/precision",
      {"/precision", "/device"},
-     [](const Effective& c) { return (c.is("/precision", "fp16") || is_fp8(c)) && !c.is("/device", "cpu"); },
+     [](const Effective& c) { return c.is("/precision", "fp16") && !c.is("/device", "cpu"); },
      "precision {/precision} runs on the CPU only, and device is {/device}",
      "use \"bf16\", or set /device to \"cpu\""},
     {"/cuda/residual",
@@ -148,6 +179,21 @@ constexpr Check kPrecisionChecks[] = {
      },
      "a residual stream in bf16 would be less precise than matrix products with precision {/precision}",
      "use \"f32\", or set /precision to \"bf16\""},
+    sizes_of_fp8<kWidth>(
+        [](const Effective& c) { return is_fp8_on_gpu(c) && is_uneven(size_of(c, kWidth), 1); },
+        "16 must divide the sizes of a GPU's products of fp8, and width is {/model/width}"),
+    sizes_of_fp8<kMlpWidth>(
+        [](const Effective& c) {
+          return is_fp8_on_gpu(c) && has_effect(c, kMlpWidth) &&
+                 is_uneven(size_of(c, kMlpWidth), c.integer(kTp));
+        },
+        "16 must divide the sizes of a GPU's products of fp8, and mlp_width is {/model/mlp_width}, of which "
+        "mesh.tp {/mesh/tp} leaves one part to each rank"),
+    sizes_of_fp8<kHeadDim>(
+        [](const Effective& c) { return is_fp8_on_gpu(c) && has_uneven_heads(c); },
+        "16 must divide the sizes of a GPU's products of fp8, and {/model/heads} heads of {/model/head_dim} "
+        "elements, of which {/model/kv_heads} have keys and values, do not have such sizes with mesh.tp "
+        "{/mesh/tp}"),
     cuts_current<kTp>(
         "recipe \"current\" needs the maximum of an operand before its product, and each of the "
         "{/mesh/tp} tensor-parallel ranks has only a part of the operand"),

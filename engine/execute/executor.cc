@@ -266,7 +266,8 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   ctx.seq = own.count(seq);
   ctx.type = s_.model.type, ctx.residual_type = s_.model.residual_type;
   ctx.fp8 = s_.model.fp8;
-  if (run.training && n.op != Op::kRecompute) ctx.fp8.noted = host_->fp8_maxima().noted();
+  ctx.fp8.maxima = host_->fp8_maxima().earlier();
+  if (run.training && n.op != Op::kRecompute) ctx.fp8.noted = host_->fp8_maxima().recorded();
   ctx.lookup_type = s_.memory.layout->options().state;
   ctx.groups = pointers_.data();
   ctx.accumulate = n.accumulate;

@@ -53,7 +53,7 @@ class Executor {
     DType residual_type = DType::kF32;  ///< type of the residual stream
     uint64_t seed = 0;
     nn::Fp8Operands fp8 = {};                        ///< how products round operands, without the arrays
-    int64_t fp8_operands = 0;                        ///< operands whose maxima steps note
+    int64_t fp8_operands = 0;                        ///< operands whose scales follow from earlier maxima
     int64_t head_scores = 0;                         ///< heads whose largest scores steps note
     nn::CompressSet compress = {};                   ///< what blocks keep as records of fp8
     nn::RecomputeSet remakes = {};                   ///< what blocks do not keep
@@ -146,8 +146,9 @@ class Executor {
   void set_tallies(const int64_t* tallies) { host_->set_tallies(tallies); }
   /// Returns the rewards of the last step; zeros if the objective has none.
   optim::PairRewards rewards() const { return host_->rewards(); }
-  /// Sets the largest magnitudes of fp8 operands in earlier steps, which must stay where they are.
-  void set_fp8_maxima(const float* maxima) { s_.model.fp8.maxima = maxima; }
+  /// Takes scales from the largest magnitudes of fp8 operands in earlier steps, which must stay where they
+  /// are.
+  void follow_fp8_maxima(const float* maxima) { host_->fp8_maxima().follow(maxima); }
   /// Returns those of the last step, over all ranks.
   const std::vector<float>& fp8_maxima() { return host_->fp8_maxima().values(); }
   /// The largest attention scores of the last step, over all ranks, by which its update phase clips.

@@ -31,7 +31,9 @@ Executor::Executor(Setup setup, const plan::Plan& plan)
   host.counts_rows = s_.communication.counts_rows, host.counts_tokens = s_.communication.counts_tokens;
   host.padding_token = static_cast<int32_t>(s_.model.modules->config().padding_token);
   host.tally_words = nn::all_tally_words(s_.model.modules->config());
-  host.fp8_operands = s_.model.fp8_operands, host.head_scores = s_.model.head_scores;
+  host.fp8_operands = s_.model.fp8_operands, host.records_maxima = s_.optimizer != nullptr;
+  host.fp8_maxima = reinterpret_cast<float*>(named("fp8_maxima"));
+  host.head_scores = s_.model.head_scores;
   host.scalars = reinterpret_cast<StepScalars*>(named("scalars"));
   host.sums = reinterpret_cast<StepSums*>(named("norm"));
   host.objective = s_.model.objective, host.teacher_top = s_.model.teacher.top;

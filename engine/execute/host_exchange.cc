@@ -52,7 +52,8 @@ HostExchange::HostExchange(const Setup& setup)
     : s_(setup),
       host_scalars_(s_.mirror.scalars(s_.scalars)),
       host_sums_(s_.mirror.sums(s_.sums)),
-      fp8_maxima_(s_.fp8_operands, s_.dp),
+      fp8_maxima_(s_.link, s_.fp8_operands, s_.records_maxima, s_.fp8_maxima,
+                  s_.mirror.fp8_maxima(s_.fp8_maxima), s_.dp),
       head_scores_(s_.head_scores, s_.dp) {
   objective_ = StepObjective::make(s_.objective);
   const ObjectiveWords words = StepObjective::words(s_.objective.objective, s_.objective.rows);
@@ -64,6 +65,7 @@ void HostExchange::begin(const plan::Plan& plan) {
   fetched_.clear();
   documents_.resize(std::max(documents_.size(), plan.instructions.size()));
   columns_.resize(documents_.size());
+  fp8_maxima_.send();
 }
 
 void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
@@ -236,6 +238,7 @@ void HostExchange::agree_on_norm(Run* run) {
   s_.link->fetch(&sums.squares, &s_.sums->squares, sizeof(ExactSum));
   const int64_t tally_bytes = s_.tally_words * static_cast<int64_t>(sizeof(int64_t));
   if (tally_bytes > 0) s_.link->fetch(tallies_of(&sums), tallies_of(s_.sums), tally_bytes);
+  fp8_maxima_.fetch();
   sum_losses(&sums.losses);
   sums.squares.merge(host_squares_);
   if (s_.dp) {

@@ -10,6 +10,7 @@
 
 #include "engine/comm/process_group.h"
 #include "engine/device/host_link.h"
+#include "engine/execute/fp8_maxima.h"
 #include "engine/execute/run.h"
 #include "engine/execute/step_maxima.h"
 #include "engine/execute/step_mirror.h"
@@ -39,13 +40,15 @@ class HostExchange {
     bool counts_tokens = true;               ///< this rank counts the tokens of its rows
     int32_t padding_token = -1;
     int64_t tally_words = 0;         ///< numbers that routers count
-    int64_t fp8_operands = 0;        ///< operands whose maxima steps note
+    int64_t fp8_operands = 0;        ///< operands whose scales follow from maxima of earlier steps
+    bool records_maxima = false;     ///< steps record the maxima of these operands
     int64_t head_scores = 0;         ///< heads whose largest scores steps note
     ObjectiveSetup objective = {};   ///< of training
     int64_t teacher_top = 0;         ///< ids of a teacher at each position, in training
     bool scores = false;             ///< the model ends in a score
     StepScalars* scalars = nullptr;  ///< the device's
     StepSums* sums = nullptr;        ///< the device's
+    float* fp8_maxima = nullptr;     ///< the device's; null without operands
   };
   explicit HostExchange(const Setup& setup);
 
@@ -74,9 +77,9 @@ class HostExchange {
   const int64_t* tallies() const { return tallies_of(host_sums_); }
   void set_tallies(const int64_t* tallies);
 
-  /// The maxima of this step: magnitudes of fp8 operands, and attention scores of heads. After agree_on_norm
-  /// they are those of all ranks.
-  StepMaxima& fp8_maxima() { return fp8_maxima_; }
+  /// The largest magnitudes of fp8 operands, and the largest attention scores of heads in this step. After
+  /// agree_on_norm, those of this step are those of all ranks.
+  Fp8Maxima& fp8_maxima() { return fp8_maxima_; }
   StepMaxima& head_scores() { return head_scores_; }
 
   /// Returns the rewards of the last step; zeros if the objective has none.
@@ -124,7 +127,8 @@ class HostExchange {
   std::vector<int64_t> documents_;  // indexed by micro-batch
   std::vector<int64_t> columns_;    // indexed by micro-batch; 0: not loaded yet
   std::vector<int64_t> agreement_;  // what COUNT_TOKENS sums over ranks
-  StepMaxima fp8_maxima_, head_scores_;
+  Fp8Maxima fp8_maxima_;
+  StepMaxima head_scores_;
   StepObjective evaluation_;                  // the cross entropy, by which every other run is evaluated
   std::unique_ptr<StepObjective> objective_;  // of training
   int64_t counted_ = 0;                       // what the objective has counted in this step

@@ -23,6 +23,7 @@ class StepMaxima {
   void clear() { std::fill(noted_.begin(), noted_.end(), 0.0f); }
   /// Replaces the maxima of this rank.
   void set(const std::vector<float>& values) { noted_ = values; }
+  void set(const float* values) { std::copy_n(values, noted_.size(), noted_.data()); }
   /// Returns where a step notes its maxima; null if there are none.
   float* noted() { return noted_.empty() ? nullptr : noted_.data(); }
   /// Ends a step's gradient phase: a gather, because groups have sums but no maxima.

@@ -63,14 +63,15 @@ MicroBatch MicroBatch::whole_rows(char* slot, int64_t batch, int64_t columns, co
 }
 
 int64_t StepMirror::bytes(int64_t micro_batches, int64_t batch, int64_t columns, const MicroBatchForm& form,
-                          int64_t lookup_gradient, int64_t tally_words) {
+                          int64_t lookup_gradient, int64_t tally_words, int64_t fp8_maxima) {
   return micro_batches *
              (MicroBatch::bytes(batch, columns, form) + array_bytes(batch, form.own.count(columns))) +
-         aligned(kScalarBytes) + aligned(sums_bytes(tally_words)) + aligned(lookup_gradient);
+         aligned(kScalarBytes) + aligned(sums_bytes(tally_words)) + aligned(fp8_maxima) +
+         aligned(lookup_gradient);
 }
 
 StepMirror::StepMirror(char* memory, int64_t micro_batches, int64_t batch, int64_t columns,
-                       const MicroBatchForm& form, int64_t tally_words)
+                       const MicroBatchForm& form, int64_t tally_words, int64_t fp8_maxima)
     : input_bytes_(MicroBatch::bytes(batch, columns, form)),
       loss_bytes_(array_bytes(batch, form.own.count(columns))) {
   inputs_ = memory;
@@ -78,7 +79,9 @@ StepMirror::StepMirror(char* memory, int64_t micro_batches, int64_t batch, int64
   char* const scalars = losses_ + micro_batches * loss_bytes_;
   scalars_ = reinterpret_cast<StepScalars*>(scalars);
   sums_ = reinterpret_cast<StepSums*>(scalars + aligned(kScalarBytes));
-  lookup_gradient_ = scalars + aligned(kScalarBytes) + aligned(sums_bytes(tally_words));
+  char* const maxima = scalars + aligned(kScalarBytes) + aligned(sums_bytes(tally_words));
+  fp8_maxima_ = reinterpret_cast<float*>(maxima);
+  lookup_gradient_ = maxima + aligned(fp8_maxima);
 }
 
 }  // namespace hawser::train

@@ -13,15 +13,15 @@ namespace hawser::train {
 class StepMirror {
  public:
   /// Returns the bytes of pinned memory for `micro_batches` of `batch` rows of `columns` and for the host's
-  /// copy of a LookupGradient.
+  /// copies of a LookupGradient and of Fp8Maxima.
   static int64_t bytes(int64_t micro_batches, int64_t batch, int64_t columns, const MicroBatchForm& form,
-                       int64_t lookup_gradient, int64_t tally_words);
+                       int64_t lookup_gradient, int64_t tally_words, int64_t fp8_maxima);
 
   /// Makes a mirror for a device whose memory the host accesses in place.
   StepMirror() = default;
   /// `memory` has bytes(...) bytes and must outlive this object.
   StepMirror(char* memory, int64_t micro_batches, int64_t batch, int64_t columns, const MicroBatchForm& form,
-             int64_t tally_words);
+             int64_t tally_words, int64_t fp8_maxima);
 
   // Each function takes the device's pointer and returns the host's.
 
@@ -31,6 +31,7 @@ class StepMirror {
   }
   StepScalars* scalars(StepScalars* slot) const { return scalars_ ? scalars_ : slot; }
   StepSums* sums(StepSums* slot) const { return sums_ ? sums_ : slot; }
+  float* fp8_maxima(float* slot) const { return fp8_maxima_ ? fp8_maxima_ : slot; }
   char* lookup_gradient(char* slot) const { return lookup_gradient_ ? lookup_gradient_ : slot; }
 
  private:
@@ -43,6 +44,7 @@ class StepMirror {
   char* losses_ = nullptr;
   StepScalars* scalars_ = nullptr;
   StepSums* sums_ = nullptr;
+  float* fp8_maxima_ = nullptr;
   char* lookup_gradient_ = nullptr;
 };
 

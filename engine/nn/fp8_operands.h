@@ -1,16 +1,16 @@
 // Operands of the blocks' products under precision fp8: E4M3 for inputs and weights, E5M2 for gradients
 // (Micikevicius et al., arXiv:2209.05433), with one power of two for each tensor or for each block of it.
 // Weights and activations are stored as in precision bf16; a product rounds its operands into the workspace,
-// as bf16 numbers, which hold every fp8 number with its power of two exactly (kernels/include/fp8_round.h).
-// So products, sums and all other arithmetic are those of bf16. Each named weight has a power of two of its
-// own, also where one product reads several; so have the columns of a gradient that belong to different
-// weights.
+// as bf16 numbers, which hold every fp8 number with its power of two exactly (kernels/include/fp8_round.h),
+// or the backend's product rounds them itself and multiplies codes (Matmul::a_fp8). So products, sums and
+// all other arithmetic are those of bf16. Each named weight has a power of two of its own, also where one
+// product reads several; so have the columns of a gradient that belong to different weights.
 #pragma once
 
 #include <cstdint>
 
 #include "engine/base/dtype.h"
-#include "kernels/include/fp8_round.h"
+#include "kernels/include/table.h"
 
 namespace hawser::nn {
 
@@ -44,7 +44,8 @@ enum class Fp8Scaling {
 /// they record the operand's maximum.
 enum class Fp8Sum { kColumns, kRows };
 
-/// How a step rounds operands. Arrays are on the host, indexed by ParameterTable::all() * kFp8Roles + role.
+/// How a step rounds operands. Kernels read and write the arrays, which are indexed by
+/// ParameterTable::all() * kFp8Roles + role. Only calls with Fp8Scaling::kHistory have them.
 struct Fp8Operands {
   Fp8Scaling scaling = Fp8Scaling::kOff;
   int32_t margin = 0;  ///< by how many powers of two a scale leaves room above the maximum
@@ -59,6 +60,11 @@ struct Fp8Operands {
   /// True if arrays that only products read are kept as their codes (compressed_saved.h). For that, the scale
   /// must be known before the operand is computed, and must be the same in every product.
   bool keeps_codes() const { return has_history(); }
+  /// True if products round their operands themselves, with scales of complete operands. Those of experts do
+  /// not.
+  bool in_products(const kernels::KernelTable& table) const {
+    return (scaling == Fp8Scaling::kHistory || scaling == Fp8Scaling::kOperand) && table.suited->fp8_products;
+  }
 };
 
 /// An operand x[rows, n] with `stride` elements between rows.
@@ -77,6 +83,10 @@ struct Fp8Operand {
 constexpr kernels::Fp8Tile fp8_tile(Fp8Sum sum) {
   return sum == Fp8Sum::kColumns ? kernels::Fp8Tile::k1x128 : kernels::Fp8Tile::k128x1;
 }
+
+/// Adds a part to an operand that a product rounds (Fp8Operands::in_products).
+void add_part(const Context& ctx, const Fp8Operand& operand, DType format, bool notes, int64_t size,
+              kernels::Fp8Factor* factor);
 
 /// Rounds an operand to `format` (kE4m3Block or kE5m2Block). y is bf16, with y_stride elements between
 /// rows. `notes`: this call notes the operand's maximum, if the step notes any.

@@ -66,13 +66,15 @@ KernelCalls calls_of(const KernelWork& w) {
           w.b_transposed,        w.length, w.head_dim, 1,   w.flops, w.bytes};
 }
 
-/// Besides the result, a fused GELU writes or reads its input.
+/// Besides the result, a fused GELU writes or reads its input. Operands that the product rounds to fp8 are
+/// written and read as codes.
 KernelWork work_of(const kernels::Matmul& m) {
   const bool twice = m.accumulate || m.epilogue != kernels::Epilogue::kNone;
   KernelWork w = work(kernel_of(m), kernels::product_type(m),
                       m.m * m.k * dtype_bytes(m.a_type) + m.k * m.n * dtype_bytes(m.b_type) +
                           m.m * m.n * dtype_bytes(m.c_type) * (twice ? 2 : 1),
                       2.0 * static_cast<double>(m.m) * static_cast<double>(m.n) * static_cast<double>(m.k));
+  if (m.a_fp8.on()) w.bytes += 2.0 * static_cast<double>((m.m + m.n) * m.k);
   w.m = m.m, w.n = m.n, w.k = m.k;
   w.a_transposed = m.a_transposed, w.b_transposed = m.b_transposed;
   return w;

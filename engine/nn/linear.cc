@@ -66,7 +66,7 @@ const void* Linear::weight(const Context& ctx, const Columns& stack) const {
   if (!is_decoded(stack.weight.read)) return ctx.weight(stack.weight);
   void* const decoded = ctx.take(stack.out * in_);
   for (const Columns& part : parts_)
-    if (part.begin >= stack.begin && part.begin < stack.begin + stack.out)
+    if (holds(stack, part))
       ctx.decode(advance(decoded, (part.begin - stack.begin) * in_, ctx.type), part.weight, part.out * in_);
   return decoded;
 }
@@ -88,8 +88,9 @@ void Linear::product(const Context& ctx, const Columns& part, kernels::Matmul m,
 void Linear::multiply(const Context& ctx, const Columns& part, kernels::Matmul m, const void* weight,
                       const void* x, int64_t rows) const {
   const RegionScope scope(*ctx.workspace);
-  m.a = input(ctx, x, rows, Fp8Sum::kColumns);
-  m.b = factor(ctx, part, weight, true);
+  m.a = input(ctx, x, rows, Fp8Sum::kColumns, &m.a_fp8);
+  m.b = factor(ctx, part, weight, true, &m.b_fp8);
+  m.fp8_margin = ctx.fp8.margin;
   m.bias = bias(ctx, part);
   m.a_type = ctx.type, m.b_type = ctx.type;
   m.m = rows, m.n = part.out, m.k = in_;
@@ -140,12 +141,14 @@ void Linear::forward_gelu(const Context& ctx, void* a, void* h, const void* x, i
   product(ctx, stacks_[0], m, x, rows);
 }
 
-/// Computes dy W into the output of m, for the columns of one stack.
+/// Computes dy W into the output of m, for the columns of one stack. dy is as gradient() returns it.
 void Linear::input_gradient(const Context& ctx, const Columns& stack, kernels::Matmul m, const void* dy,
                             DType dy_type, int64_t rows) const {
   const RegionScope scope(*ctx.workspace);
   m.a = advance(dy, stack.begin, dy_type);
-  m.b = factor(ctx, stack, weight(ctx, stack), false);
+  m.b = factor(ctx, stack, weight(ctx, stack), false, &m.b_fp8);
+  m.a_fp8 = gradient_factor(ctx, stack, dy, dy_type, rows, Fp8Sum::kColumns);
+  m.fp8_margin = ctx.fp8.margin;
   m.a_type = dy_type, m.b_type = ctx.type;
   m.m = rows, m.n = in_, m.k = stack.out;
   m.lda = out_, m.ldb = in_;
@@ -185,9 +188,11 @@ void Linear::backward_weight(const Context& ctx, const void* dy, DType dy_type, 
   const void* const dz = scaled_gradient(ctx, dy, dy_type, x, rows);
   DType operand_type = dy_type;
   const void *operand = dz, *rounded_x = x;
-  if (ctx.fp8.on() && trains(ctx)) {
+  kernels::Fp8Factor of_x;
+  const bool rounds = ctx.fp8.on() && trains(ctx);
+  if (rounds) {
     operand = gradient(ctx, dz, &operand_type, rows, Fp8Sum::kRows);
-    rounded_x = input(ctx, x, rows, Fp8Sum::kRows);
+    rounded_x = input(ctx, x, rows, Fp8Sum::kRows, &of_x);
   }
   for (const Columns& stack : stacks_) {
     kernels::Matmul m;
@@ -198,7 +203,9 @@ void Linear::backward_weight(const Context& ctx, const void* dy, DType dy_type, 
     m.m = stack.out, m.n = in_, m.k = rows;
     m.ldc = in_, m.lda = out_, m.ldb = in_;
     m.a_transposed = true;
-    const bool with_bias = stack.whole && operand == dy && ctx.tiled == nullptr;
+    if (rounds) m.a_fp8 = gradient_factor(ctx, stack, dz, operand_type, rows, Fp8Sum::kRows);
+    m.b_fp8 = of_x, m.fp8_margin = ctx.fp8.margin;
+    const bool with_bias = stack.whole && operand == dy && !rounds && ctx.tiled == nullptr;
     if (to.data != nullptr && to.type == DType::kF32 && with_bias && ctx.kernels->suited->epilogues)
       m.bias_gradient = ctx.gradient(stack.bias);
     ctx.sum_rows(m, stack.weight);
@@ -210,7 +217,7 @@ void Linear::backward_weight(const Context& ctx, const void* dy, DType dy_type, 
 void Linear::sum_bias_gradients(const Context& ctx, const Columns& stack, const void* dy, DType dy_type,
                                 int64_t rows) const {
   for (const Columns& part : parts_) {
-    if (part.begin < stack.begin || part.begin >= stack.begin + stack.out) continue;
+    if (!holds(stack, part)) continue;
     kernels::ColumnSum s;
     s.dy = advance(dy, part.begin, dy_type);
     s.type = dy_type;

@@ -70,9 +70,19 @@ class Linear {
   void add_adapters(const ParameterTable& table, const std::vector<std::string>& prefixes);
   const void* weight(const Context& ctx, const Columns& stack) const;
   bool trains(const Context& ctx) const;
-  const void* input(const Context& ctx, const void* x, int64_t rows, Fp8Sum sum) const;
-  const void* factor(const Context& ctx, const Columns& stack, const void* weight, bool notes) const;
+  /// True if the weight of a part is in a stack.
+  static bool holds(const Columns& stack, const Columns& part) {
+    return part.begin >= stack.begin && part.begin < stack.begin + stack.out;
+  }
+  const void* input(const Context& ctx, const void* x, int64_t rows, Fp8Sum sum,
+                    kernels::Fp8Factor* factor) const;
+  const void* factor(const Context& ctx, const Columns& stack, const void* weight, bool notes,
+                     kernels::Fp8Factor* factor) const;
+  Fp8Operand gradient_operand(const Columns& part, const void* dy, DType type, int64_t rows,
+                              Fp8Sum sum) const;
   const void* gradient(const Context& ctx, const void* dy, DType* type, int64_t rows, Fp8Sum sum) const;
+  kernels::Fp8Factor gradient_factor(const Context& ctx, const Columns& stack, const void* dy, DType type,
+                                     int64_t rows, Fp8Sum sum) const;
   const float* bias(const Context& ctx, const Columns& part) const;
   void add_adapters_to(const Context& ctx, const Columns& part, void* y, DType y_type, int64_t ldy,
                        const void* x, int64_t rows) const;

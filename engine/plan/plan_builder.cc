@@ -68,6 +68,7 @@ void PlanBuilder::add_state() {
   state("rope_table", Category::kTables, s_.rope_table, Role::kOther, -1);
   scalars_ = state("scalars", Category::kTables, s_.scalars, Role::kOther, -1);
   norm_ = state("norm", Category::kTables, s_.norm, Role::kOther, -1);
+  state("fp8_maxima", Category::kTables, s_.fp8_maxima, Role::kOther, -1);
 }
 
 Instruction& PlanBuilder::add(Op op, int32_t mb, int32_t block, const std::vector<Named>& reads,

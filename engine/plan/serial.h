@@ -73,7 +73,7 @@ struct Sizes {
   bool weighs_targets = false;     ///< LOGPROBS and OBJECTIVE come before each LOSS
   bool tied_head = false;          ///< the head uses the embedding's weights
   int32_t first_trainable = 0;     ///< lowest block that a gradient reaches
-  int64_t rope_table = 0, scalars = 0, norm = 0;
+  int64_t rope_table = 0, scalars = 0, norm = 0, fp8_maxima = 0;
   int64_t scales = 0;  ///< scales of weights in NF4
   int64_t norm_workspace = 0;
   WorkList join;    ///< the work of JOIN_HEAD_GRAD

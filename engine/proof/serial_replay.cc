@@ -92,7 +92,7 @@ class SerialReplay::Player {
       write_values(link(), state(m.group).weights.from(m.offset), weights.data(), m.size);
     });
     begin_averages(rank_, model_.table());
-    rank_.executor().set_fp8_maxima(fp8_history_.maxima());
+    rank_.executor().follow_fp8_maxima(fp8_history_.maxima());
     rank_.publish_weights();
   }
 
@@ -194,7 +194,7 @@ class SerialReplay::Player {
   /// Takes over the fp8 history of `other`: operands of a permuted model have the same largest magnitudes.
   void follow_history(const Player& other) {
     fp8_history_ = other.fp8_history_;
-    rank_.executor().set_fp8_maxima(fp8_history_.maxima());
+    rank_.executor().follow_fp8_maxima(fp8_history_.maxima());
   }
 
   template <typename Fn>

@@ -54,10 +54,11 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
       shared.strategies.outside_arena(planned, link, pinned_->data() + pinned_->bytes() - pinned.offload);
   memory.link = &link, memory.arena = arena_, memory.layout = layout_.get(), memory.outside = &outside_;
   if (!link.in_place())
-    memory.mirror =
-        StepMirror(pinned_->data(), most_micro_batches(shared.config, form, shared.inference),
-                   shared.config.batch.micro_batch, shared.config.batch.sequence,
-                   {form.columns, shared.config.teacher.top}, nn::all_tally_words(shared.config.model));
+    memory.mirror = StepMirror(
+        pinned_->data(), most_micro_batches(shared.config, form, shared.inference),
+        shared.config.batch.micro_batch, shared.config.batch.sequence,
+        {form.columns, shared.config.teacher.top}, nn::all_tally_words(shared.config.model),
+        Fp8Maxima::bytes(noted_fp8_operands(shared.config, shared.model.table()), !shared.inference));
   if (!shared.inference)
     setup.optimizer = &optimizer_.emplace(shared.model.table(), shared.config.optimizer,
                                           state_type(shared.config), shared.config.seed,
@@ -75,10 +76,8 @@ Executor::Model Rank::model_setup() const {
   setup.residual_type = shared_.config.cuda.residual;
   setup.seed = philox_derive(shared_.config.seed, 2, 0);
   setup.fp8 = fp8_operands(shared_.config);
-  if (!shared_.inference) {
-    setup.fp8_operands = noted_fp8_operands(shared_.config, shared_.model.table());
-    setup.head_scores = noted_head_scores(shared_.config, shared_.model.table());
-  }
+  setup.fp8_operands = noted_fp8_operands(shared_.config, shared_.model.table());
+  if (!shared_.inference) setup.head_scores = noted_head_scores(shared_.config, shared_.model.table());
   setup.remakes = form.backward.remakes, setup.compress = form.backward.compress;
   setup.rope_positions = shared_.config.batch.sequence;
   if (!shared_.inference && shared_.model.trains_tied_head())

@@ -134,7 +134,7 @@ Trainer::Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
       loop_(this, &progress_, &cancel_) {
   saves_.take_copies();
   ranks_.on_each(
-      [&](Rank& rank, int32_t) { rank.executor().set_fp8_maxima(progress_.fp8_history.maxima()); });
+      [&](Rank& rank, int32_t) { rank.executor().follow_fp8_maxima(progress_.fp8_history.maxima()); });
 }
 
 double Trainer::learning_rate() const {

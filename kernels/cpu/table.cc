@@ -18,6 +18,7 @@ namespace {
 
 constexpr Suited kSuited = {.narrow_logits = false,
                             .epilogues = false,
+                            .fp8_products = false,
                             .narrow_branches = false,
                             .rounded_gradients = false,
                             .defers_sums = false,

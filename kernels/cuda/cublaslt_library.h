@@ -14,7 +14,8 @@ namespace cublaslt {
 constexpr int kSuccess = 0, kNotSupported = 15;  // cublasStatus_t
 constexpr int kCompute32F = 68;                  // cublasComputeType_t: fp32, never TF32
 constexpr int kReal32F = 0, kReal16BF = 14;      // cudaDataType
-constexpr int kTranspose = 1;                    // cublasOperation_t
+constexpr int kRealE4M3 = 28, kRealE5M2 = 29;
+constexpr int kTranspose = 1;  // cublasOperation_t
 // cublasLtEpilogue_t. GELU is the tanh form; "aux" is the argument of GELU, of the type of D.
 constexpr int kDefaultEpilogue = 1, kBiasEpilogue = 4, kGeluAuxEpilogue = 160, kGeluAuxBiasEpilogue = 164,
               kGeluGradientEpilogue = 192, kBiasGradientBEpilogue = 512;
@@ -25,6 +26,8 @@ enum DescAttribute {
   kBiasPointer = 8,  // for a bias gradient, too
   kAuxPointer = 11,
   kAuxLd = 12,  // a multiple of 8
+  kScalePointerA = 17,
+  kScalePointerB = 18,
   kBiasDataType = 26
 };
 enum PreferenceAttribute {

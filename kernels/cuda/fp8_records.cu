@@ -1,6 +1,7 @@
 // Encodes and decodes records of fp8. A warp encodes a record, four numbers a lane; a thread decodes one
 // number at a time, because rows may begin anywhere. The format is an argument, as on the CPU.
 #include "kernels/cuda/elements.h"
+#include "kernels/cuda/fp8_numbers.h"
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/team.h"
 #include "kernels/cuda/types.h"
@@ -10,29 +11,6 @@ namespace hawser::kernels::cuda {
 namespace {
 
 constexpr int kWarps = 8, kPerLane = static_cast<int>(kFp8Block) / kWarpLanes;
-
-__device__ inline unsigned bits_of(float x) { return __builtin_bit_cast(unsigned, x); }
-__device__ inline float float_of(unsigned bits) { return __builtin_bit_cast(float, bits); }
-
-/// Returns the code of x with this factor: an addition rounds, as on the CPU.
-__device__ inline unsigned code_of(const Fp8Format& f, float x, float factor, unsigned largest) {
-  const unsigned least = 128u - static_cast<unsigned>(f.bias);
-  const int up = 23 - f.fraction_bits;
-  const float y = float_of(bits_of(x) & 0x7fffffffu) * factor;
-  const unsigned own = bits_of(y) & 0x7f800000u, e = own > least << 23 ? own : least << 23;
-  const unsigned unit = e + (static_cast<unsigned>(up) << 23);
-  const float sum = y + float_of(unit);
-  const unsigned code = bits_of(sum) - unit + (e >> up) - (least << f.fraction_bits);
-  return (code < largest ? code : largest) | (bits_of(x) >> 24 & 0x80u);
-}
-
-/// Returns x, limited to the magnitude of the largest code.
-__device__ inline float limited(const Fp8Format& f, float x, unsigned largest, int exponent) {
-  const unsigned most =
-      (largest << (23 - f.fraction_bits)) + (static_cast<unsigned>(exponent - f.bias) << 23);
-  return (bits_of(x) & 0x7fffffffu) > most ? float_of(most | (bits_of(x) & 0x80000000u)) : x;
-}
-__device__ inline unsigned nan_of(float x) { return (bits_of(x) & 0x7f800000u) == 0x7f800000u ? kFp8Nan : 0; }
 
 template <class T>
 __global__ void __launch_bounds__(kWarps* kWarpLanes)
@@ -53,18 +31,14 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes)
     }
     most = warp_most(most);
     const bool given = a.maximum != nullptr, finite = given || most < 0x7f800000u;
-    int exponent = fp8_exponent(f, given ? bits_of(*a.maximum) : most, given ? a.margin : 0);
-    const auto largest =
-        static_cast<unsigned>(exponent == f.largest_exponent ? f.code_at_largest : f.largest_code);
-    if (!finite) exponent = kFp8NanExponent;
-    const float factor = finite ? float_of(static_cast<unsigned>(254 - exponent) << 23) : 0.0f;
+    const Fp8Scale scale(f, given ? bits_of(*a.maximum) : most, given ? a.margin : 0);
+    const Fp8Rounding rounding(scale);
     uint8_t* const record = static_cast<uint8_t*>(a.records) + r * kFp8Record;
 #pragma unroll
     for (int k = 0; k < kPerLane; ++k)
-      record[lane + k * kWarpLanes] = static_cast<uint8_t>(
-          finite ? code_of(f, limited(f, x[k], largest, exponent), factor, largest) | nan_of(x[k])
-                 : static_cast<unsigned>(kFp8Nan));
-    if (lane == 0) record[kFp8Block] = static_cast<uint8_t>(exponent);
+      record[lane + k * kWarpLanes] =
+          static_cast<uint8_t>(finite ? rounding.code(x[k]) : static_cast<unsigned>(kFp8Nan));
+    if (lane == 0) record[kFp8Block] = static_cast<uint8_t>(finite ? scale.exponent : kFp8NanExponent);
   }
 }
 

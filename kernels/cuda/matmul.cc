@@ -4,6 +4,7 @@
 #include "kernels/cuda/matmul.h"
 
 #include "kernels/cuda/matmul_cublaslt.h"
+#include "kernels/cuda/matmul_fp8.h"
 #include "kernels/cuda/table.h"
 
 namespace hawser::kernels::cuda {
@@ -40,6 +41,12 @@ Matmul alone(const Matmul& args) {
   return m;
 }
 
+/// True if the operands are rounded to fp8, and what follows the product is computed apart because the
+/// library has no such epilogue for products of codes.
+bool in_parts_of_codes(const Matmul& args, CudaStream& stream) {
+  return args.a_fp8.on() && !is_alone(args) && multiplies_codes(alone(args), stream);
+}
+
 void in_parts(const Matmul& args, CudaStream& stream) {
   matmul(alone(args), stream);
   const Activation kind = Activation::kGeluTanh;
@@ -55,6 +62,8 @@ void in_parts(const Matmul& args, CudaStream& stream) {
 void matmul(const Matmul& args, Stream& stream) {
   CudaStream& cuda = cuda_stream(stream);
   if (args.m <= 0 || args.n <= 0) return;
+  if (in_parts_of_codes(args, cuda)) return in_parts(args, cuda);
+  if (args.a_fp8.on()) return matmul_fp8(args, cuda);
   if (by_library(args, cuda)) return;
   if (is_alone(args)) return matmul_tiled(args, cuda);
   in_parts(args, cuda);
@@ -63,6 +72,8 @@ void matmul(const Matmul& args, Stream& stream) {
 void prepare_matmul(const Matmul& args, Stream& stream) {
   CudaStream& cuda = cuda_stream(stream);
   if (cuda.cublaslt == nullptr || args.m <= 0 || args.n <= 0 || args.k <= 0) return;
+  if (in_parts_of_codes(args, cuda)) return prepare_matmul(alone(args), stream);
+  if (args.a_fp8.on()) return prepare_matmul_fp8(args, cuda);
   if (!cuda.cublaslt->prepare(for_library(args), cuda) && !is_alone(args))
     prepare_matmul(alone(args), stream);
 }

@@ -26,7 +26,16 @@ int32_t alignment_of(const void* p) {
 
 constexpr int32_t kNoType = -1;  // the type of an absent bias
 
-int32_t data_type(DType type) { return type == DType::kBf16 ? cublaslt::kReal16BF : cublaslt::kReal32F; }
+bool is_code(DType type) { return type == DType::kE4m3Block || type == DType::kE5m2Block; }
+
+int32_t data_type(DType type) {
+  if (is_code(type)) return type == DType::kE4m3Block ? cublaslt::kRealE4M3 : cublaslt::kRealE5M2;
+  return type == DType::kBf16 ? cublaslt::kReal16BF : cublaslt::kReal32F;
+}
+
+/// Returns the type of b for that of a.
+int32_t second_type(int32_t type) { return type == cublaslt::kRealE5M2 ? cublaslt::kRealE4M3 : type; }
+bool is_code(int32_t type) { return type == cublaslt::kRealE4M3 || type == cublaslt::kRealE5M2; }
 
 int32_t epilogue_of(const Matmul& m) {
   if (m.epilogue == Epilogue::kGeluTanhGradient) return cublaslt::kGeluGradientEpilogue;
@@ -44,12 +53,22 @@ bool epilogue_offered(const Matmul& m, bool gelu) {
   return gelu && m.c_type == DType::kBf16 && m.n % 8 == 0 && alignment_of(m.aux) == 16;
 }
 
+/// True if cuBLASLt supports this product of codes: sizes and addresses must suit its widest accesses, and a
+/// bias is bf16, to which that of a wider result would lose digits.
+bool codes_offered(const Matmul& m, bool fp8) {
+  const int64_t ldc_bytes = m.ldc * (m.c_type == DType::kBf16 ? 2 : 4);
+  return fp8 && m.m % kFp8Sizes == 0 && m.n % kFp8Sizes == 0 && m.k % kFp8Sizes == 0 &&
+         ldc_bytes % kFp8Sizes == 0 && alignment_of(m.c) == kFp8Sizes && m.epilogue == Epilogue::kNone &&
+         m.bias_gradient == nullptr && (m.bias == nullptr || m.c_type == DType::kBf16);
+}
+
 /// True if cuBLASLt supports this product (its table of types): a narrow result requires narrow operands, and
 /// a bias must have the result's type, to which only a wider one can be converted.
-bool offered(const Matmul& m, bool gelu) {
+bool offered(const Matmul& m, const AlgorithmChoice& choice) {
+  if (is_code(m.a_type)) return codes_offered(m, choice.fp8);
   return (product_type(m) == DType::kBf16 || m.c_type == DType::kF32) &&
          (m.bias == nullptr || m.bias_type == m.c_type || m.bias_type == DType::kF32) &&
-         epilogue_offered(m, gelu);
+         epilogue_offered(m, choice.gelu);
 }
 
 /// Returns where the library reads the bias, or writes the gradient of one. Null if there is neither.
@@ -89,7 +108,7 @@ ProductShape shape_of(const Matmul& m, const MatmulWorkspace& w) {
   s.ldb = w.b_bytes > 0 ? (m.b_transposed ? m.k : m.n) : m.ldb;
   s.ldc = m.ldc;
   s.library_bytes = w.library_bytes;
-  s.type = product_type(m) == DType::kBf16 ? cublaslt::kReal16BF : cublaslt::kReal32F;
+  s.type = data_type(product_type(m));
   s.c_type = data_type(m.c_type);
   s.a_alignment = alignment_of(w.a_bytes > 0 ? m.workspace : m.a);
   s.b_alignment = alignment_of(w.b_bytes > 0 ? m.workspace : m.b);
@@ -192,25 +211,28 @@ bool CublasLt::describe(Product& product, CudaStream& stream) {
          set(product, cublaslt::kTransB, &a_operation, sizeof a_operation, stream) &&
          set(product, cublaslt::kEpilogue, &s.epilogue, sizeof s.epilogue, stream) &&
          layout(product.a, s.type, s.a_transposed != 0 ? s.k : s.m, s.a_transposed != 0 ? s.m : s.k, s.lda) &&
-         layout(product.b, s.type, s.b_transposed != 0 ? s.n : s.k, s.b_transposed != 0 ? s.k : s.n, s.ldb) &&
+         layout(product.b, second_type(s.type), s.b_transposed != 0 ? s.n : s.k,
+                s.b_transposed != 0 ? s.k : s.n, s.ldb) &&
          layout(product.c, s.c_type, s.m, s.n, s.ldc);
 }
 
-/// Sets the pointers of the epilogue. Their alignments, too, determine the algorithm.
-bool CublasLt::describe_epilogue(const Product& product, const void* bias, const void* aux,
-                                 CudaStream& stream) {
+/// Sets the pointers of the epilogue, whose alignments, too, determine the algorithm, and of the scales.
+bool CublasLt::describe_pointers(const Product& product, const Pointers& pointers, CudaStream& stream) {
+  const auto [bias, aux, scales] = pointers;
   const ProductShape& s = product.shape;
   const auto is_set = [&](int attribute, const auto& value) {
     return set(product, attribute, &value, sizeof value, stream);
   };
   return (bias == nullptr ||
           (is_set(cublaslt::kBiasPointer, bias) && is_set(cublaslt::kBiasDataType, s.bias_type))) &&
-         (aux == nullptr || (is_set(cublaslt::kAuxPointer, aux) && is_set(cublaslt::kAuxLd, s.n)));
+         (aux == nullptr || (is_set(cublaslt::kAuxPointer, aux) && is_set(cublaslt::kAuxLd, s.n))) &&
+         (!is_code(s.type) ||
+          (is_set(cublaslt::kScalePointerA, scales.b) && is_set(cublaslt::kScalePointerB, scales.a)));
 }
 
 /// Returns the product of this shape, created if it is new; null after an error. If all slots for the shape's
 /// hash are used, the first of them is replaced.
-CublasLt::Product* CublasLt::product_of(const ProductShape& shape, const void* bias, const void* aux,
+CublasLt::Product* CublasLt::product_of(const ProductShape& shape, const Pointers& pointers,
                                         CudaStream& stream) {
   constexpr size_t kTries = 8;
   const size_t home = slot_of(shape, kProducts);
@@ -225,7 +247,7 @@ CublasLt::Product* CublasLt::product_of(const ProductShape& shape, const void* b
   }
   forget(*free);
   free->shape = shape;
-  if (!describe(*free, stream) || !describe_epilogue(*free, bias, aux, stream) || !choose(*free, stream)) {
+  if (!describe(*free, stream) || !describe_pointers(*free, pointers, stream) || !choose(*free, stream)) {
     forget(*free);
     return nullptr;
   }
@@ -247,15 +269,22 @@ LibraryProduct CublasLt::call_of(const Product& product, const Matmul& args, con
           o.library_bytes};
 }
 
-bool CublasLt::multiply(const Matmul& args, CudaStream& stream) {
-  if (preference_ == nullptr || !offered(args, choice_.gelu)) return false;
+bool CublasLt::offers(const Matmul& args, CudaStream& stream) {
+  if (preference_ == nullptr || !offered(args, choice_)) return false;
   const MatmulWorkspace w = matmul_workspace(args);
-  const void* const bias = bias_place(args, w);
-  Product* product = product_of(shape_of(args, w), bias, args.aux, stream);
+  const Product* const product = product_of(shape_of(args, w), {bias_place(args, w), args.aux}, stream);
+  return product != nullptr && product->supported;
+}
+
+bool CublasLt::multiply(const Matmul& args, CudaStream& stream, Fp8Scales scales) {
+  if (preference_ == nullptr || !offered(args, choice_)) return false;
+  const MatmulWorkspace w = matmul_workspace(args);
+  const Pointers pointers = {bias_place(args, w), args.aux, scales};
+  Product* product = product_of(shape_of(args, w), pointers, stream);
   if (product == nullptr) return true;  // the error is stored
   if (!product->supported) return false;
   const Operands o = operands_of(args, w, stream);
-  if (!describe_epilogue(*product, bias, args.aux, stream)) return true;
+  if (!describe_pointers(*product, pointers, stream)) return true;
   const LibraryProduct call = call_of(*product, args, o);
   succeeded(call.run(api_, product->choice.algorithm, stream.handle), "cublasLtMatmul", stream);
   return true;
@@ -266,28 +295,33 @@ namespace {
 /// Number of elements from the first of the first row to the last of the last row.
 int64_t extent(int64_t rows, int64_t columns, int64_t ld) { return (rows - 1) * ld + columns; }
 
+/// Pairs of codes get the bytes of a bf16 number.
 void fill_operands(const ProductShape& s, const Operands& o, CudaStream& stream) {
-  const DType type = s.type == cublaslt::kReal16BF ? DType::kBf16 : DType::kF32;
+  const DType type = s.type == cublaslt::kReal32F ? DType::kF32 : DType::kBf16;
+  const int64_t in_element = is_code(s.type) ? 2 : 1;
   const bool at = s.a_transposed != 0, bt = s.b_transposed != 0;
-  fill_random(const_cast<void*>(o.a), type, extent(at ? s.k : s.m, at ? s.m : s.k, s.lda), stream);
-  fill_random(const_cast<void*>(o.b), type, extent(bt ? s.n : s.k, bt ? s.k : s.n, s.ldb), stream);
+  const auto fill = [&](const void* to, int64_t numbers) {
+    fill_random(const_cast<void*>(to), type, numbers / in_element, stream);
+  };
+  fill(o.a, extent(at ? s.k : s.m, at ? s.m : s.k, s.lda));
+  fill(o.b, extent(bt ? s.n : s.k, bt ? s.k : s.n, s.ldb));
 }
 
 }  // namespace
 
-bool CublasLt::prepare(const Matmul& args, CudaStream& stream) {
-  if (preference_ == nullptr || !offered(args, choice_.gelu)) return false;
+bool CublasLt::prepare(const Matmul& args, CudaStream& stream, Fp8Scales scales) {
+  if (preference_ == nullptr || !offered(args, choice_)) return false;
   if (stream.error->code != 0) return true;
   const MatmulWorkspace w = matmul_workspace(args);
-  const void* const bias = bias_place(args, w);
-  Product* const product = product_of(shape_of(args, w), bias, args.aux, stream);
+  const Pointers pointers = {bias_place(args, w), args.aux, scales};
+  Product* const product = product_of(shape_of(args, w), pointers, stream);
   if (product == nullptr || product->prepared) return true;
   if (!product->supported) return false;
   product->prepared = true;
   if (!product->known && choice_.cache != nullptr) {
     const Operands o = operands_of(args, w, stream);
     fill_operands(product->shape, o, stream);
-    if (!describe_epilogue(*product, bias, args.aux, stream)) return true;
+    if (!describe_pointers(*product, pointers, stream)) return true;
     time_suggestions(*product, call_of(*product, args, o), stream);
   }
   prepared_.keep({numbers_of(product->shape), product->choice.algorithm, product->nanoseconds});

@@ -10,6 +10,7 @@
 #include "kernels/cuda/algorithm_cache.h"
 #include "kernels/cuda/cublaslt_library.h"
 #include "kernels/cuda/cuda_stream.h"
+#include "kernels/cuda/matmul_fp8.h"
 #include "kernels/include/matmul.h"
 
 namespace hawser::kernels::cuda {
@@ -18,7 +19,7 @@ namespace hawser::kernels::cuda {
 struct ProductShape {
   int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0, library_bytes = 0;
   // These describe the operands as multiplied; alignments are in bytes, up to 16.
-  int32_t type = 0, c_type = 0, bias_type = 0;
+  int32_t type = 0, c_type = 0, bias_type = 0;  // type: of a; of b, too, or b is E4M3 if a is E5M2
   int32_t a_alignment = 0, b_alignment = 0, c_alignment = 0, bias_alignment = 0;
   int32_t a_transposed = 0, b_transposed = 0, accumulate = 0;
   int32_t epilogue = 0;  // cublasLtEpilogue_t; the argument of GELU is aligned to 16 bytes
@@ -35,6 +36,7 @@ struct AlgorithmChoice {
       /// Looked up first; products that it lacks are timed and added; deleted with the CublasLt.
       nullptr;
   bool gelu = true;  ///< GELU is faster in the library's epilogue than in a separate kernel
+  bool fp8 = true;   ///< the GPU multiplies fp8
 };
 
 struct LibraryProduct;
@@ -54,7 +56,12 @@ class CublasLt {
 
   /// Queues the product; sizes must be > 0. Returns false and queues nothing if the library has no algorithm
   /// for it. Errors of the library are stored in the stream.
-  bool multiply(const Matmul& args, CudaStream& stream);
+  ///
+  /// Operands of the types kE4m3Block and kE5m2Block are codes (Fp8Codes) with these scales; both are
+  /// contiguous over k.
+  bool multiply(const Matmul& args, CudaStream& stream, Fp8Scales scales = {});
+  /// True if the library has an algorithm for the product.
+  bool offers(const Matmul& args, CudaStream& stream);
 
   // Choice of algorithms (matmul_choice.cc). The algorithm of a product is another rank's choice (take); else
   // the cache's; else, if it is prepared and there is a cache, the fastest of the library's suggestions; else
@@ -63,7 +70,7 @@ class CublasLt {
   /// Creates everything that the product needs; returns false like multiply. If the product is timed, its
   /// operands, results and workspace are overwritten, and the call waits for the stream. Errors (of the
   /// library or the cache's file) are stored in the stream.
-  bool prepare(const Matmul& args, CudaStream& stream);
+  bool prepare(const Matmul& args, CudaStream& stream, Fp8Scales scales = {});
   /// Uses another rank's choices; call it before any other function. Under `deterministic`, a choice that the
   /// library rejects here is an error.
   void take(const AlgorithmList& chosen);
@@ -71,6 +78,7 @@ class CublasLt {
   const AlgorithmList& prepared() const { return prepared_; }
   size_t version() const { return api_.GetVersion(); }
   bool deterministic() const { return choice_.deterministic; }
+  bool has_fp8() const { return choice_.fp8; }
 
  private:
   struct Product {
@@ -84,9 +92,14 @@ class CublasLt {
   };
   static constexpr size_t kProducts = 1024;  ///< kept products; far more than a model has
 
-  Product* product_of(const ProductShape& shape, const void* bias, const void* aux, CudaStream& stream);
+  /// The pointers that a descriptor has; they may change from call to call.
+  struct Pointers {
+    const void *bias = nullptr, *aux = nullptr;
+    Fp8Scales scales = {};
+  };
+  Product* product_of(const ProductShape& shape, const Pointers& pointers, CudaStream& stream);
   bool describe(Product& product, CudaStream& stream);
-  bool describe_epilogue(const Product& product, const void* bias, const void* aux, CudaStream& stream);
+  bool describe_pointers(const Product& product, const Pointers& pointers, CudaStream& stream);
   bool set(const Product& product, int attribute, const void* value, size_t bytes, CudaStream& stream);
   LibraryProduct call_of(const Product& product, const Matmul& args, const Operands& operands) const;
   void forget(Product& product);

@@ -11,6 +11,28 @@ namespace hawser::kernels {
 /// over memory.
 enum class Epilogue : uint8_t { kNone, kGeluTanh, kGeluTanhGradient };
 
+/// How a product rounds an operand to fp8 before it multiplies it (fp8_round.h, Fp8Tile::kTensor): each part
+/// of the operand has a power of two of its own. Parts divide the stored columns of a, or the stored rows of
+/// b.
+struct Fp8Factor {
+  static constexpr int32_t kMost = 4;
+  struct Part {
+    int64_t size = 0;
+    const float* maximum = nullptr;  ///< as Fp8Round::maximum; read when the kernel runs
+  };
+  DType type = DType::kE4m3Block;  ///< or kE5m2Block
+  int32_t parts = 0;               ///< 0: the operand is not rounded
+  Part part[kMost];
+
+  bool on() const { return parts > 0; }
+  /// Returns the first column or row of a part.
+  constexpr int64_t begin(int32_t i) const {
+    int64_t sum = 0;
+    for (int32_t p = 0; p < i; ++p) sum += part[p].size;
+    return sum;
+  }
+};
+
 /// c[m,n] = op(a)[m,k] · op(b)[k,n] (+ bias[n]) (+ c), accumulated in fp32 over k in ascending blocks; a long
 /// k is divided into sums of several blocks. The bounds of blocks depend only on k, so results depend neither
 /// on the thread count nor on m. Row-major; ld* are elements between stored rows. Types: a, b
@@ -31,6 +53,11 @@ enum class Epilogue : uint8_t { kNone, kGeluTanh, kGeluTanhGradient };
 ///   bias_gradient: f32 [m] or null; (+)= the sums over k of op(a), like c; it may sum rounded values of a.
 ///         It is the gradient of a layer's bias, from the product dy^T x of its weight's gradient. Requires
 ///         a_transposed, c_type f32, and no bias or epilogue.
+///
+/// Only for backends with Suited::fp8_products:
+///   a_fp8, b_fp8: both operands are rounded, with the types E4M3 or E5M2, not both E5M2. If both have
+///         several parts, these divide k in the same way. a and b are f32 or bf16, c is f32 or bf16, and
+///         there is no bias_gradient.
 struct Matmul {
   void* c = nullptr;
   const void* a = nullptr;
@@ -45,6 +72,8 @@ struct Matmul {
   Epilogue epilogue = Epilogue::kNone;
   void* aux = nullptr;
   float* bias_gradient = nullptr;
+  Fp8Factor a_fp8, b_fp8;
+  int32_t fp8_margin = 0;     ///< as Fp8Round::margin
   void* workspace = nullptr;  ///< matmul_workspace_bytes(args), 64-byte aligned
 };
 

@@ -110,6 +110,8 @@ struct Suited {
   /// Products can fuse the following operation (Matmul::epilogue, aux, bias_gradient). Otherwise callers
   /// leave these fields unset and call separate kernels.
   bool epilogues;
+  /// Products can round their operands to fp8 (Matmul::a_fp8). Otherwise callers round them (fp8_round.h).
+  bool fp8_products;
   /// Under precision bf16, a branch of a block best writes its output, and the gradient of its input, as
   /// bf16; else as f32.
   bool narrow_branches;

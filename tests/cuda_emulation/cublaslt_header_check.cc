@@ -8,6 +8,7 @@ namespace hawser::kernels::cuda::cublaslt {
 
 static_assert(kSuccess == CUBLAS_STATUS_SUCCESS && kNotSupported == CUBLAS_STATUS_NOT_SUPPORTED);
 static_assert(kCompute32F == CUBLAS_COMPUTE_32F && kReal32F == CUDA_R_32F && kReal16BF == CUDA_R_16BF);
+static_assert(kRealE4M3 == CUDA_R_8F_E4M3 && kRealE5M2 == CUDA_R_8F_E5M2);
 static_assert(kTranspose == CUBLAS_OP_T);
 static_assert(kDefaultEpilogue == CUBLASLT_EPILOGUE_DEFAULT && kBiasEpilogue == CUBLASLT_EPILOGUE_BIAS);
 static_assert(kGeluAuxEpilogue == CUBLASLT_EPILOGUE_GELU_AUX &&
@@ -19,6 +20,8 @@ static_assert(int{kEpilogue} == CUBLASLT_MATMUL_DESC_EPILOGUE &&
               int{kBiasPointer} == CUBLASLT_MATMUL_DESC_BIAS_POINTER);
 static_assert(int{kAuxPointer} == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER &&
               int{kAuxLd} == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD);
+static_assert(int{kScalePointerA} == CUBLASLT_MATMUL_DESC_A_SCALE_POINTER &&
+              int{kScalePointerB} == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER);
 static_assert(int{kBiasDataType} == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE);
 static_assert(int{kMaxWorkspaceBytes} == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
 static_assert(int{kReductionSchemeMask} == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK);

@@ -35,12 +35,14 @@ class CublasLtProducts : public ::testing::Test {
   void TearDown() override { EXPECT_EQ(cublaslt_record().live_objects, 0); }
 };
 
+bool is_fp8(const OpCase& c) { return c.name.starts_with("fp8/"); }
+
 /// Runs the rows of products, or only those with epilogues, which CPUs do not have.
 void expect_reference(LibraryStream& stream, bool only_epilogues, int64_t* by_library,
                       int64_t* by_our_kernel) {
   *by_library = *by_our_kernel = 0;
   for (const OpCase* c : cases_of("matmul", true)) {
-    if (only_epilogues && !c->narrow) continue;
+    if ((only_epilogues && !c->narrow) || is_fp8(*c)) continue;
     SCOPED_TRACE(c->name);
     const int64_t products = cublaslt_record().products;
     expect_close(*c, run_fast(*c, kernels::cuda::cuda_kernels(), stream), run_reference(*c));
@@ -76,6 +78,37 @@ TEST_F(CublasLtProducts, TakeNoGeluAlongWhereThatIsSlower) {
   expect_reference(stream, true, &by_library, &by_our_kernel);
   EXPECT_EQ(cublaslt_record().gelu + cublaslt_record().gelu_gradients, 0);
   EXPECT_EQ(cublaslt_record().bias_gradients, 24);
+}
+
+/// Each part is a product of codes; those of other sizes, and those that add a bias in f32, are products of
+/// bf16.
+TEST_F(CublasLtProducts, MultiplyCodesOfFp8) {
+  for (const bool fp8 : {true, false}) {
+    cublaslt_record() = {};
+    LibraryStream stream({.fp8 = fp8});
+    int64_t cases = 0;
+    for (const OpCase* c : cases_of("matmul", true)) {
+      if (!is_fp8(*c)) continue;
+      SCOPED_TRACE(c->name);
+      expect_close(*c, run_fast(*c, kernels::cuda::cuda_kernels(), stream), run_reference(*c));
+      ++cases;
+    }
+    EXPECT_EQ(cases, 15);
+    EXPECT_EQ(cublaslt_record().codes, fp8 ? 18 : 0);
+    EXPECT_EQ(stream.sticky.code, 0) << stream.sticky.message;
+  }
+}
+
+/// A library that multiplies exactly gives the bits of a product of bf16 numbers.
+TEST_F(CublasLtProducts, MultiplyTheNumbersOfTheirCodes) {
+  LibraryStream codes, rounded({.fp8 = false});
+  for (const OpCase* c : cases_of("matmul", true)) {
+    if (!is_fp8(*c) || c->name.find("gelu") != c->name.npos || c->name.find("dx") != c->name.npos) continue;
+    EXPECT_EQ(run_fast(*c, kernels::cuda::cuda_kernels(), codes)[4],
+              run_fast(*c, kernels::cuda::cuda_kernels(), rounded)[4])
+        << c->name;
+  }
+  EXPECT_GT(cublaslt_record().codes, 0);
 }
 
 /// A product of 4 x 6 x 8, f32.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 
+#include "kernels/cpu/fp8_reference.h"
 #include "tests/cuda_emulation/streams.h"
 #include "tests/harness/kernel_levels.h"
 
@@ -63,7 +64,12 @@ int make(void** out, T object) {
 
 const Layout& layout(void* p) { return *static_cast<Layout*>(p); }
 
+bool is_code(int type) { return type == lt::kRealE4M3 || type == lt::kRealE5M2; }
+
 double read(const void* p, int type, int64_t i) {
+  if (is_code(type))
+    return kernels::fp8_number(type == lt::kRealE4M3 ? kernels::kE4m3 : kernels::kE5m2,
+                               static_cast<const uint8_t*>(p)[i]);
   if (type == lt::kReal32F) return static_cast<const float*>(p)[i];
   return testing::from_bf16(static_cast<const uint16_t*>(p)[i]);
 }
@@ -97,9 +103,32 @@ Epilogue epilogue_of(const Attributes& desc) {
   }
 }
 
+/// Products of codes, by NVIDIA's documentation of cublasLtMatmul and its table of types: the first operand
+/// is transposed, the second is not, 16 divides all sizes and strides in bytes, not both are E5M2, a bias is
+/// bf16 (the type of a bf16 result), and there is no epilogue with GELU here.
+bool supports_codes(const Attributes& desc, const Layout& a, const Layout& b, const Layout& c) {
+  const Epilogue e = epilogue_of(desc);
+  const auto fits = [](const Layout& x) {
+    return x.rows % 16 == 0 && x.columns % 16 == 0 &&
+           x.ld *
+                   (is_code(x.type)          ? 1
+                    : x.type == lt::kReal32F ? 4
+                                             : 2) %
+                   16 ==
+               0;
+  };
+  return cublaslt_record().fp8 && is_code(a.type) && is_code(b.type) &&
+         !(a.type == lt::kRealE5M2 && b.type == lt::kRealE5M2) && desc.get(lt::kTransA) == lt::kTranspose &&
+         desc.get(lt::kTransB) == 0 && fits(a) && fits(b) && fits(c) && !e.gelu && !e.gelu_gradient &&
+         !e.bias_gradient &&
+         (!e.adds_bias || (c.type == lt::kReal16BF && desc.get(lt::kBiasPointer) != 0 &&
+                           static_cast<int>(desc.get(lt::kBiasDataType)) == lt::kReal16BF));
+}
+
 /// The argument of GELU must have the type of the result, columns with a stride that is a multiple of 8, and
 /// at least the alignment of complete accesses.
 bool supported(const Attributes& desc, const Layout& a, const Layout& b, const Layout& c) {
+  if (is_code(a.type) || is_code(b.type)) return supports_codes(desc, a, b, c);
   const Epilogue e = epilogue_of(desc);
   const bool bias = e.adds_bias || e.bias_gradient, aux = e.gelu || e.gelu_gradient;
   const auto ld = static_cast<int64_t>(desc.get(lt::kAuxLd));
@@ -174,7 +203,12 @@ struct Product {
     double sum = 0;
     for (int64_t p = 0; p < depth(); ++p)
       sum += element(a, x, a_transposed, i, p) * element(b, y, b_transposed, p, j);
-    return alpha * sum;
+    return alpha * scale(x.type, lt::kScalePointerA) * scale(y.type, lt::kScalePointerB) * sum;
+  }
+  /// Returns the scale of an operand; it is read when the product runs.
+  double scale(int type, int attribute) const {
+    const auto* const at = reinterpret_cast<const float*>(desc.get(attribute));
+    return is_code(type) && at != nullptr ? static_cast<double>(*at) : 1.0;
   }
   void run() const;
 };
@@ -223,6 +257,12 @@ int multiply(void*, void* description, const void* alpha, const void* a, void* l
                            workspace,
                            workspace_bytes};
   const Epilogue e = epilogue_of(product.desc);
+  const bool codes = is_code(product.x.type);
+  const auto aligned = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; };
+  if (codes && !(aligned(a) && aligned(b) && aligned(d) && product.desc.get(lt::kScalePointerA) != 0 &&
+                 product.desc.get(lt::kScalePointerB) != 0))
+    return kInvalidValue;
+  count(record.codes, codes ? 1 : 0);
   count(record.gelu, e.gelu ? 1 : 0);
   count(record.gelu_gradients, e.gelu_gradient ? 1 : 0);
   count(record.bias_gradients, e.bias_gradient ? 1 : 0);

@@ -19,6 +19,7 @@ struct CublasLtRecord {
   using Numbers = std::array<uint64_t, kGpus>;
 
   int64_t products = 0, choices = 0, live_objects = 0;
+  int64_t codes = 0;                                         ///< number of products of fp8
   int64_t gelu = 0, gelu_gradients = 0, bias_gradients = 0;  ///< numbers of products with this epilogue
   uint32_t reduction_schemes = 0;                            ///< schemes allowed at the last choice
   uint32_t result_alignment = 0;                             ///< alignment at the last choice, in bytes
@@ -28,6 +29,7 @@ struct CublasLtRecord {
   int suggestions = 1;          ///< number of suggestions
   bool in_devices = false;      ///< emulated devices opened from now on use it
   bool epilogues = true;        ///< true if it supports epilogues with GELU, its gradient or that of a bias
+  bool fp8 = true;              ///< true if it multiplies fp8
   bool known = true;            ///< true if it accepts algorithms of other runs
   int matmul_status = 0;        ///< status of the next products
 };

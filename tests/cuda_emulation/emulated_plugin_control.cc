@@ -32,6 +32,10 @@ extern "C" __attribute__((visibility("default"))) void hawser_emulated_gpu_produ
   counts[3] = cublaslt_record().bias_gradients;
 }
 
+extern "C" __attribute__((visibility("default"))) void hawser_emulated_gpu_capability(int tenfold) {
+  hawser::cuda_emulation::set_capability(tenfold);
+}
+
 extern "C" __attribute__((visibility("default"))) void hawser_emulated_gpu_name(int device,
                                                                                 const char* name) {
   hawser::cuda_emulation::set_name(device, name);

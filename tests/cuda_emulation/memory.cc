@@ -14,6 +14,7 @@ namespace {
 struct Memory {
   std::mutex mutex;
   int devices = 1;
+  int capability = 90;  // ten times the compute capability
   const char* names[4] = {"emulated GPU", "emulated GPU", "emulated GPU", "emulated GPU"};
   int64_t bytes = int64_t{2} << 30, taken = 0, contexts = 0;
   std::map<void*, size_t> on_device, pinned;
@@ -101,6 +102,7 @@ bool name_is(std::string_view symbol, std::string_view name, Call call, void** o
 
 void set_devices(int devices) { memory().devices = devices; }
 void set_name(int device, const char* name) { memory().names[device] = name; }
+void set_capability(int tenfold) { memory().capability = tenfold; }
 void set_memory(int64_t bytes) { memory().bytes = bytes; }
 
 int64_t allocations_alive() {
@@ -122,7 +124,13 @@ cudaError_t cudaGetDeviceCount(int* count) {
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int device) {
   if (device >= memory().devices) return cudaErrorInvalidDevice;
-  *out = {{}, static_cast<size_t>(memory().bytes), 227 << 10, 2, 9, 0, {}};
+  *out = {{},
+          static_cast<size_t>(memory().bytes),
+          227 << 10,
+          2,
+          memory().capability / 10,
+          memory().capability % 10,
+          {}};
   std::strncpy(out->name, memory().names[device % 4], sizeof(out->name) - 1);
   out->uuid.bytes[0] = static_cast<char>(device + 1);
   return cudaSuccess;

@@ -39,6 +39,9 @@ void set_devices(int devices);
 /// Sets the name of one of the first four GPUs; the string must live as long as the program.
 void set_name(int device, const char* name);
 
+/// Sets the compute capability of all GPUs, times 10: 90 is 9.0.
+void set_capability(int tenfold);
+
 /// Sets the memory of each GPU; allocations beyond it fail.
 void set_memory(int64_t bytes);
 

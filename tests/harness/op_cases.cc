@@ -109,6 +109,7 @@ const std::vector<OpCase>& op_cases() {
     add_nf4_cases(cases);
     add_block_cases(cases);
     add_fp8_cases(cases);
+    add_fp8_product_cases(cases);
     add_magnitude_cases(cases);
     for (OpCase& c : cases) c.cpu_only = c.cpu_only || computes_with_halves(c);
     return cases;

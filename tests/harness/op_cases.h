@@ -122,6 +122,7 @@ void add_latent_cases(std::vector<OpCase>& cases);
 void add_nf4_cases(std::vector<OpCase>& cases);
 void add_block_cases(std::vector<OpCase>& cases);
 void add_fp8_cases(std::vector<OpCase>& cases);
+void add_fp8_product_cases(std::vector<OpCase>& cases);
 void add_magnitude_cases(std::vector<OpCase>& cases);
 void add_attention_gradients(std::vector<GradientCase>& cases);
 void add_norm_gradients(std::vector<GradientCase>& cases);

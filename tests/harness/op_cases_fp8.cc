@@ -99,6 +99,9 @@ OpCase decode_case(int64_t rows, int64_t n, DType type, DType y_type, bool spoil
   return c;
 }
 
+/// Returns a stride longer than n, which allows wide accesses if n does.
+int64_t longer(int64_t n, int64_t by) { return n + (n % 8 == 0 ? 8 : by); }
+
 /// A tensor in rows of a longer stride, whose maximum is that of a part, of itself, or a tiny number.
 OpCase round_case(int64_t rows, int64_t n, DType type, DType x_type, int32_t margin, bool spoilt,
                   int32_t end = -1) {
@@ -108,7 +111,7 @@ OpCase round_case(int64_t rows, int64_t n, DType type, DType x_type, int32_t mar
               {},
               nullptr,
               nullptr};
-  const int64_t x_stride = n + 3, y_stride = n + 1;
+  const int64_t x_stride = longer(n, 3), y_stride = longer(n, 1);
   std::vector<double> x = awkward_numbers(rows, x_stride, x_type, spoilt);
   double most = static_cast<double>(std::ldexp(1.5f, static_cast<int>(n % 19) - 9));
   if (n % 2 == 0) most = kernels::fp8_maximum_of(x);
@@ -145,8 +148,8 @@ struct TileCase {
   std::vector<int32_t> offsets = {};  ///< empty: `groups` of equal sizes
   int64_t groups = 1;
 
-  int64_t x_stride() const { return n + 3; }
-  int64_t y_stride() const { return n + 1; }
+  int64_t x_stride() const { return longer(n, 3); }
+  int64_t y_stride() const { return longer(n, 1); }
   int64_t end() const { return offsets.empty() ? rows : offsets.back(); }
   /// Returns the first row and the first column of a number's tile.
   std::pair<int64_t, int64_t> tile_of(int64_t row, int64_t column) const {
@@ -217,7 +220,7 @@ OpCase maximum_case(int64_t rows, int64_t n, DType x_type, bool accumulate, bool
               {},
               nullptr,
               nullptr};
-  const int64_t stride = n + 2;
+  const int64_t stride = longer(n, 2);
   c.operands = {{"x", Role::kInput, x_type, random_values((rows - 1) * stride + n, 7, 3.0, x_type), 0},
                 in_out("maximum", DType::kF32, 1, 3, 1.0, 0)};
   c.operands[1].value[0] = n % 2 == 0 ? 0x1p40 : 0x1p-40;

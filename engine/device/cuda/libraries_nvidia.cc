@@ -33,6 +33,13 @@ bool open_cache(const DeviceRequest& request, const char* gpu, size_t version, A
   return false;
 }
 
+/// True if cuBLASLt multiplies fp8 on this GPU.
+bool has_fp8(int32_t index) {
+  cudaDeviceProp properties;
+  return cudaGetDeviceProperties(&properties, index) == cudaSuccess &&
+         (properties.major >= 9 || (properties.major == 8 && properties.minor == 9));
+}
+
 /// True if cuBLASLt's products with GELU are faster than a product and a separate kernel: on data centre GPUs
 /// since Hopper. They are slower on other GPUs, as users measured on 8.x and 12.x.
 bool gelu_belongs_in_epilogues(int32_t index) {
@@ -51,7 +58,8 @@ bool start_cublaslt(CudaStream* stream, const DeviceRequest& request, const char
     return false;
   }
   AlgorithmChoice choice{.deterministic = request.deterministic,
-                         .gelu = gelu_belongs_in_epilogues(request.index)};
+                         .gelu = gelu_belongs_in_epilogues(request.index),
+                         .fp8 = has_fp8(request.index)};
   if (!open_cache(request, gpu, api->GetVersion(), &choice, failure)) return false;
   stream->cublaslt = new (std::nothrow) CublasLt(*api, choice, *failure);
   if (stream->cublaslt == nullptr) {

@@ -1,6 +1,7 @@
 // Only arithmetic: no memory of a device, no library.
 #include "kernels/cuda/sizes/workspace_bytes.h"
 
+#include "kernels/cuda/sizes/fp8_workspace.h"
 #include "kernels/cuda/sizes/matmul_workspace.h"
 #include "kernels/cuda/sizes/row_parts.h"
 #include "kernels/cuda/sizes/sdpa_shape.h"
@@ -47,6 +48,7 @@ MatmulWorkspace matmul_workspace(const Matmul& args) {
 }
 
 int64_t matmul_workspace_bytes(const Matmul& args, int32_t workers) {
+  if (args.a_fp8.on()) return fp8_workspace(args).bytes();
   const int64_t product = matmul_workspace(args).bytes();
   if (args.bias_gradient == nullptr) return product;
   const int64_t sums = column_sum_workspace_bytes(bias_sums(args), workers);

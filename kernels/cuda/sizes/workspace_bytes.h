@@ -34,6 +34,7 @@ struct Workspace<kBytes> {
 
 inline constexpr Suited kSuited = {.narrow_logits = true,
                                    .epilogues = true,
+                                   .fp8_products = true,
                                    .narrow_branches = true,
                                    .rounded_gradients = true,
                                    .defers_sums = true,

@@ -223,6 +223,49 @@ TEST_F(Rehearsal, MakesThePlansOfAttention) {
   EXPECT_EQ(plans(), made);
 }
 
+/// Each of the six weights of a block, of which one product reads three, is multiplied in forward and in both
+/// parts of the backward; graphs launch the same products.
+TEST_F(Rehearsal, PreparesProductsOfFp8) {
+  for (const char* recipe : {R"({"history": 2})", R"({"recipe": "current"})"}) {
+    record() = {};
+    Problem fp8 = problem(false);
+    fp8.precision = "fp8", fp8.fp8 = recipe, fp8.optimizer = "sgd", fp8.weights_every = 0;
+    fp8.width = 32, fp8.mlp_width = 64, fp8.kv_heads = 4, fp8.sequence = 16, fp8.dropout = 0;
+    Problem cpu = fp8, direct = fp8;
+    cpu.device = "cpu", direct.graphs = false;
+    LayoutRun run(fp8, ranks(1));
+    EXPECT_EQ(record().codes, 0);
+    const CublasLtRecord before = record();
+    std::vector<StepRecord> steps = {run.step()};
+    EXPECT_EQ(record().codes, 2 * 6 * 3);
+    EXPECT_EQ(record().choices, before.choices) << "a step asked the library for algorithms";
+    for (int step = 1; step < 4; ++step) steps.push_back(run.step());
+    EXPECT_EQ(first_difference(run_layout(direct, ranks(1), 4), steps), "");
+    const auto want = run_layout(cpu, ranks(1), 4);
+    for (size_t step = 0; step < want.size(); ++step)
+      EXPECT_NEAR(steps[step].loss, want[step].loss, 1e-3 * want[step].loss);
+    const json info = json::parse(run.trainer().reports().info_json());
+    EXPECT_FALSE(info.contains("device_without")) << info.at("device_without");
+    EXPECT_EQ(info.at("graphs").at("launched"), 3 * info.at("graphs").at("captured").get<int64_t>());
+    EXPECT_GT(info.at("graphs").at("captured"), 0);
+  }
+}
+
+/// The numbers are the same, multiplied as bf16.
+TEST_F(Rehearsal, TellsWhereTheGpuHasNoProductsOfFp8) {
+  Problem fp8 = problem(false);
+  fp8.precision = "fp8", fp8.width = 32, fp8.mlp_width = 64, fp8.kv_heads = 4, fp8.sequence = 16,
+  fp8.dropout = 0;
+  auto* const capability = plugin_function<void(int)>("hawser_emulated_gpu_capability");
+  capability(80);
+  LayoutRun run(fp8, ranks(1));
+  capability(90);
+  run.step();
+  EXPECT_EQ(record().codes, 0);
+  const std::string without = json::parse(run.trainer().reports().info_json()).at("device_without");
+  EXPECT_NE(without.find("no fp8 (compute capability 8.9"), std::string::npos) << without;
+}
+
 /// A slower fallback must be reported.
 TEST_F(Rehearsal, TellsWhereTheLibraryHasNoPlanOfAttention) {
   auto* const need = plugin_function<void(int64_t)>("hawser_emulated_gpu_sdpa");

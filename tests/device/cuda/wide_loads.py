@@ -30,7 +30,6 @@ NARROW = {
     "sum_of_squares_kernel": "one element for each thread keeps the order of sums",
     "nf4_cu": "33 bytes hold 64 numbers",
     "records_cu": "records of 66 and 129 bytes; to encode one, the lanes of a warp read consecutive numbers",
-    "fp8_round_cu": "precision fp8 is refused on GPUs",
     "muon_cu": "Muon is refused on GPUs",
     "5CountE": "counts indices",
     "8PlaceRowE": "one index for each row",
