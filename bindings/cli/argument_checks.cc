@@ -152,7 +152,7 @@ void add_objective(CLI::App* app, std::string* objective) {
 
 void add_teacher(CLI::App* app, std::string* teacher) {
   app->add_option("--teacher", *teacher,
-                  "Distil: also follow the probabilities of this model (teacher.weight, teacher.top)")
+                  "Distil: train on the token probabilities of this model (teacher.weight, teacher.top)")
       ->type_name("MODEL");
 }
 

@@ -25,7 +25,7 @@ struct ConfigOptions {
   std::string teacher;            ///< --teacher MODEL: distil from this model
 
   bool trains_adapter() const { return lora || qlora || dora; }
-  /// True if an option says how a run starts, so that it cannot continue another run.
+  /// True if an option sets the training method, which a run that is resumed cannot change.
   bool sets_method() const { return trains_adapter() || !objective.empty() || !teacher.empty(); }
 };
 

@@ -156,7 +156,7 @@ typedef int32_t (*hws_progress_fn)(void* user, const char* json, size_t size);
  *
  * hws_engine_create, _create_ranks and _create_on call it while they compute the log-probabilities of the
  * reference of /objective, or the rows of a teacher (/teacher/from): "phase" is "references" or "teacher",
- * "done" and "total" count rows of the data. They call it at the begin and the end of the phase, and at
+ * "done" and "total" count rows of the data. They call it at the start and the end of the phase, and at
  * most ten times a second in between. If it returns a number other than 0, the call ends with
  * HWS_CANCELLED; among several processes, in all of them. Later versions may add phases.
  *
@@ -695,12 +695,12 @@ typedef struct hws_batch {
   const int32_t* document_begin; /**< [rows, cols]: the column where the document of each position starts.
                                        Positions count from there, and attention stops there. NULL: each row
                                        is one document */
-  const float* weights;    /**< [rows, cols]: the weight of each target's loss; finite, at least 0. NULL:
+  const float* weights;       /**< [rows, cols]: the weight of each target's loss; finite, at least 0. NULL:
                                        all 1 */
-  const float* references; /**< [rows]: for each row, the sum of its targets' log-probabilities under the
+  const float* references;    /**< [rows]: for each row, the sum of its targets' log-probabilities under the
                                 reference of /objective, for the kinds that have one; otherwise NULL */
-  int64_t teacher_top;           /**< with /teacher/top: the same number; otherwise 0 */
-  const int32_t* teacher_ids;    /**< [rows, cols, teacher_top]: different token ids at each target, as
+  int64_t teacher_top;        /**< must be /teacher/top; 0 without a teacher */
+  const int32_t* teacher_ids; /**< [rows, cols, teacher_top]: distinct token ids for each target, as
                                        hws_engine_top_logprobs gives them; NULL without a teacher */
   const float* teacher_logprobs; /**< [rows, cols, teacher_top]: the teacher's log-probabilities of these
                                        ids; finite, at most 0. Not read where the target is masked */
@@ -719,8 +719,8 @@ typedef struct hws_batch {
  * weights at that time or with the model of /objective/reference, and a run keeps them next to its
  * checkpoints.
  *
- * With a teacher (/teacher/top) whose folder the config does not name, the batch brings the teacher's rows,
- * which hws_engine_top_logprobs of another engine gives for the same tokens, or any other source.
+ * With a teacher (/teacher/top), the batch must contain the teacher's rows for its tokens, from
+ * hws_engine_top_logprobs of another engine or from any other source. This also holds with /teacher/from.
  *
  * A batch waits until a step takes it. hws_engine_cancel does not drop it: a step that has begun ends with
  * its batch, and a waiting batch is taken by the first step after the cancelled call. Evaluating and saving
@@ -859,13 +859,13 @@ HWS_API hws_status hws_engine_forward(hws_engine* engine, const hws_batch* batch
 HWS_API hws_status hws_engine_logprobs(hws_engine* engine, const hws_batch* batch, float* logprobs,
                                        size_t logprobs_bytes);
 
-/** The likeliest next tokens at each position, the likeliest first, of equal logits the lower id: the rows
- * of a teacher (/teacher), without storing logits. batch: any rows, at most `sequence` columns; targets and
- * weights do not matter and may be NULL. top: 1 to vocab_size. ids: int32 [rows, cols, top]; logprobs: f32
- * [rows, cols, top], their log-probabilities in nats over the whole vocabulary, at most 0. Both are memory
- * of the caller that overlaps neither the batch nor each other; ids_bytes and logprobs_bytes: their sizes,
- * exactly. Errors: HWS_DATA_INVALID; HWS_INVALID_ARGUMENT for another top or size; HWS_NUMERIC if the
- * model's numbers are not finite (row, column), ids and logprobs are then undefined;
+/** The `top` likeliest next tokens at each position, without storing logits: the rows of a teacher
+ * (/teacher). The likeliest is first; of equal logits, the lower id. batch: any rows, at most `sequence`
+ * columns; targets and weights do not matter and may be NULL. top: 1 to vocab_size. ids: int32 [rows, cols,
+ * top]; logprobs: f32 [rows, cols, top], their log-probabilities in nats over the whole vocabulary, at most
+ * 0. Both are memory of the caller that overlaps neither the batch nor each other; ids_bytes and
+ * logprobs_bytes: their sizes, exactly. Errors: HWS_DATA_INVALID; HWS_INVALID_ARGUMENT for another top or
+ * size; HWS_NUMERIC if the model's numbers are not finite (row, column; ids and logprobs are then undefined);
  * HWS_FAILED_PRECONDITION for a model with a score head. */
 HWS_API hws_status hws_engine_top_logprobs(hws_engine* engine, const hws_batch* batch, int64_t top,
                                            int32_t* ids, size_t ids_bytes, float* logprobs,

@@ -1019,7 +1019,7 @@ inline hws_batch Engine::raw(const Batch& batch) {
       throw InvalidArgument("batch." + std::string(name) + " has " + std::to_string(values.size()) +
                             " elements; the batch is " + std::to_string(batch.rows) + " x " +
                             std::to_string(batch.cols) + " with " + std::to_string(batch.teacher_top) +
-                            " for each position");
+                            " pairs for each position");
     return values.data();
   };
   host.teacher_top = batch.teacher_top;

@@ -31,7 +31,7 @@ BatchView batch_view(const Call& call, const hws_batch* batch, bool needs_target
              "batch->teacher_top");
   const bool addressable =
       host.teacher_top == 0 || count <= static_cast<size_t>(PTRDIFF_MAX / sizeof(int32_t) / host.teacher_top);
-  if (!addressable) call.invalid("batch->teacher_top", "makes arrays that the address space does not hold");
+  if (!addressable) call.invalid("batch->teacher_top", "makes the arrays larger than the address space");
   const size_t pairs = count * static_cast<size_t>(host.teacher_top);
   if (host.teacher_ids != nullptr) call.array(host.teacher_ids, pairs, "batch->teacher_ids");
   if (host.teacher_logprobs != nullptr) call.array(host.teacher_logprobs, pairs, "batch->teacher_logprobs");

@@ -14,7 +14,7 @@ plan::Sizes step_sizes(const nn::Model& model, const config::ResolvedConfig& con
                        const parallel::Strategies& strategies, const parallel::BlockExchanges& exchanges,
                        ExchangeNotes* notes);
 
-/// Returns the teacher of the config, without rows.
+/// Returns the teacher settings of the config, without a teacher's rows.
 kernels::Teacher teacher_of(const config::ResolvedConfig& config);
 
 }  // namespace hawser::train

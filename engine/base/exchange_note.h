@@ -14,8 +14,8 @@ struct ExchangeNote {
   int64_t bytes = 0;           ///< bytes that one rank sends, by the ring form of the operation
   double flops = 0;            ///< computed since the previous exchange, or since the call began
   bool beside = false;         ///< sent asynchronously: the partner of a pair may compute until it is awaited
-  /// FLOPs that the rank itself computes between the beginning of the exchange and the wait for it and for
-  /// all exchanges before it. 0: it waits at once. kUntilNext: it begins the next exchange before it waits.
+  /// FLOPs that the rank itself computes after it has begun the exchange, until it waits for this exchange
+  /// and all before it. 0: it waits at once. kUntilNext: it begins the next exchange before it waits.
   double hiding_flops = 0;
   static constexpr double kUntilNext = -1;
   bool is_hidden() const { return hiding_flops != 0; }
@@ -30,7 +30,7 @@ struct ExchangeNotes {
     list.push_back({group, operation, bytes, flops, false});
     flops = 0;
   }
-  /// The rank computes while the exchange that was added last runs, until await.
+  /// Marks the exchange that was added last as begun: the rank computes while it runs, until await.
   void begun() { list.back().hiding_flops = ExchangeNote::kUntilNext; }
   void await() {
     if (list.empty() || list.back().hiding_flops != ExchangeNote::kUntilNext) return;

@@ -28,8 +28,8 @@ class Ascribed {
   }
 
  private:
-  /// Adds the seconds of an instruction. What it waited for its exchanges is divided among them: of a pair by
-  /// how long they take, otherwise by how long it waits for each.
+  /// Adds the seconds of an instruction. The time that it waited for its exchanges is divided among them: for
+  /// a pair in proportion to their durations, otherwise in proportion to the wait for each.
   void add_instruction(size_t i) {
     const Instruction& n = plan_.instructions[i];
     if (n.is_transfer()) {

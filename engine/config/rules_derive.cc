@@ -251,7 +251,7 @@ constexpr Derivation kDerivations[] = {
        if (!learns_from_pairs(c) || c.is("/objective/kind", "reward")) return Value();
        return Value::of_double(c.is("/objective/kind", "simpo") ? 2 : 0.1);
      }},
-    {"teacher.top = 64, or the whole vocabulary, with teacher.from; else 0",
+    {"teacher.top = 64, at most model.vocab_size, with teacher.from; else 0",
      "/teacher/top",
      {"/model/vocab_size"},
      [](const Effective& c) {

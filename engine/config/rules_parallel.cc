@@ -166,15 +166,14 @@ constexpr Check kParallelChecks[] = {
     {"/mesh/tp_chunks",
      {"/mesh/tp_chunks", "/recompute/rows"},
      [](const Effective& c) { return sums_in_chunks(c) && c.integer("/recompute/rows") > 0; },
-     "{/mesh/tp_chunks} chunks of all rows cannot be cut from tiles: recompute.rows is {/recompute/rows}, so "
-     "the MLP computes that many rows at a time",
+     "{/mesh/tp_chunks} chunks cannot be combined with tiles of rows: recompute.rows is {/recompute/rows}, "
+     "so the MLP computes that many rows at a time",
      "use 1, or set /recompute/rows to 0"},
     {"/mesh/tp_chunks",
      {"/mesh/tp_chunks", "/adapter/dora"},
      [](const Effective& c) { return sums_in_chunks(c) && c.flag("/adapter/dora"); },
-     "is {/mesh/tp_chunks}, but with DoRA a product sums norms of weights over ranks, which would wait for "
-     "the "
-     "chunk before",
+     "is {/mesh/tp_chunks}, but with DoRA each product also sums weight norms over ranks, and that sum would "
+     "wait for the previous chunk",
      "use 1, or turn adapter.dora off"},
 
     {"/zero/stage",

@@ -147,15 +147,14 @@ constexpr Check kTrainingChecks[] = {
     {"/teacher/top",
      {"/teacher/top", "/objective/kind"},
      [](const Effective& c) { return c.integer("/teacher/top") > 0 && learns_from_pairs(c); },
-     "a teacher ({/teacher/top} ids for each target) is for the cross entropy of single answers, but "
-     "objective "
+     "a teacher ({/teacher/top} ids for each target) needs objective \"cross_entropy\", but objective "
      "{/objective/kind} trains on pairs",
      "leave one of the two out"},
     {"/teacher/from",
      {"/teacher/top"},
      [](const Effective& c) { return c.is_given("/teacher/from") && c.integer("/teacher/top") == 0; },
-     "a teacher gives nothing with teacher.top {/teacher/top}",
-     "set teacher.top to 1 or more, or leave it out"},
+     "has no effect: teacher.top is {/teacher/top}",
+     "set teacher.top to 1 or more, or remove teacher.top for its default"},
     {"/teacher/from",
      {"/teacher/top"},
      [](const Effective& c) { return c.is_given("/teacher/from") && c.count("/data/sources") == 0; },

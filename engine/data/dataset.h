@@ -86,7 +86,7 @@ class Dataset {
   /// run concurrently with `read`.
   void set_references(std::vector<float> references) { references_ = std::move(references); }
   const std::vector<float>& references() const { return references_; }
-  /// Sets the teacher of training rows, for Rows::teacher_ids. Must not run concurrently with `read`.
+  /// Sets the teacher's pairs of training rows, for Rows::teacher_ids. Must not run concurrently with `read`.
   void set_teacher(TeacherPairs teacher) { teacher_ = std::move(teacher); }
   const TeacherPairs& teacher() const { return teacher_; }
 

@@ -9,7 +9,7 @@ namespace hawser::data {
 
 struct TeacherPairs {
   int64_t top = 0;              ///< pairs of each target; 0: there is no teacher
-  std::vector<int64_t> begins;  ///< of each stored training row, and the end: the number of targets before it
+  std::vector<int64_t> begins;  ///< unmasked targets before each stored training row; at the end, of all
   std::vector<int32_t> ids;     ///< [targets, top]; targets that are masked have none
   std::vector<float> logprobs;  ///< [targets, top]
 

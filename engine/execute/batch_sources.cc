@@ -130,7 +130,7 @@ void check_for_teacher(const BatchView& b, const optim::TeacherConfig& teacher, 
   const int64_t top = teacher.top;
   if (!teacher.on() && (b.teacher_ids || b.teacher_logprobs))
     fail(Code::kInvalidArgument,
-         "the batch has rows of a teacher, but /teacher/top is 0: leave them out, or set it");
+         "the batch has rows of a teacher, but /teacher/top is 0: leave them out, or set /teacher/top");
   if (!teacher.on()) return;
   if (b.teacher_ids == nullptr || b.teacher_logprobs == nullptr)
     fail(Code::kInvalidArgument,

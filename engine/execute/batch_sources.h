@@ -81,9 +81,9 @@ void check_batch(const BatchView& batch, int64_t vocab, int64_t most_cols, bool 
 /// pair without a difference.
 void check_for_objective(const BatchView& batch, const optim::ObjectiveConfig& objective);
 
-/// Throws kInvalidArgument unless the batch has rows of a teacher exactly if the config has one, with as
-/// many ids; kDataInvalid (row, column, value) unless the ids of each target differ and are below vocab,
-/// and the log-probabilities are finite and at most 0. Rows of masked targets are not read.
+/// Throws kInvalidArgument if only one of batch and config has a teacher, or if their numbers of ids differ.
+/// Throws kDataInvalid (row, column, value) unless the ids of each target are distinct and in the vocabulary,
+/// and their log-probabilities are finite and at most 0. Rows of masked targets are not read.
 void check_for_teacher(const BatchView& batch, const optim::TeacherConfig& teacher, int64_t vocab);
 
 /// Throws kFailedPrecondition unless the host program may pass gradients under the objective.

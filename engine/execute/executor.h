@@ -79,7 +79,7 @@ class Executor {
   /// For instructions that overlap the next one; all null if no plan has any.
   struct Overlap {
     FiberPair* fibers = nullptr;        ///< runs the two instructions
-    comm::DeviceComm* peers = nullptr;  ///< carries exchanges between devices meanwhile
+    comm::DeviceComm* peers = nullptr;  ///< carries the overlapped exchanges between devices
   };
   struct Communication {
     comm::RankComm* rank = nullptr;  ///< null for one rank

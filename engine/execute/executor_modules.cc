@@ -83,7 +83,8 @@ void Executor::apply_objective(const plan::Plan& plan, const plan::Instruction& 
                          run);
 }
 
-/// Copies logits to the caller's memory or reader in chunks: of every row, or in generation of the last one.
+/// Copies logits to the caller's memory, or passes them to its reader, in chunks: those of every row, or in
+/// generation of the last one.
 void Executor::logits(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx,
                       const Run& run) {
   const bool wanted = run.logits != nullptr || run.logits_reader != nullptr,

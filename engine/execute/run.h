@@ -8,7 +8,7 @@
 
 namespace hawser::train {
 
-/// Receives logits in pieces, so that those of a micro-batch are never stored in full.
+/// Receives logits in pieces, so that the logits of a micro-batch are never stored in full.
 class LogitsReader {
  public:
   virtual ~LogitsReader() = default;
@@ -34,7 +34,7 @@ struct Run {
   bool update_follows = false;
   bool cancelled = false;                 ///< training: in: this process must stop; out: some process must
   float* logits = nullptr;                ///< destination of kLogits; in generation only the last row
-  LogitsReader* logits_reader = nullptr;  ///< of kLogits, instead of the destination
+  LogitsReader* logits_reader = nullptr;  ///< receives those of kLogits instead of `logits`
   bool wants_token_losses = false;        ///< evaluation: some rank wants each target's loss
   float* token_losses = nullptr;          ///< [batch, seq]: destination of this rank's; null: none
   int64_t cached = -1;                    ///< positions already in the caches (generation); -1: no caches

@@ -9,8 +9,8 @@ constexpr int64_t kScalarBytes = sizeof(StepScalars);
 
 int64_t array_bytes(int64_t batch, int64_t seq) { return aligned(batch * seq * 4); }
 
-/// Returns the bytes of tokens, targets, positions, kv_begin, samples and, if wanted, weights. The rows of a
-/// teacher follow the weights.
+/// Returns the bytes of tokens, targets, positions, kv_begin, samples and, if wanted, weights. A teacher's
+/// rows follow the weights, which are then always included.
 int64_t arrays_bytes(int64_t batch, int64_t seq, bool weights, int64_t top) {
   const int64_t teacher = 2 * array_bytes(batch, seq * top);
   return (weights || top > 0 ? 5 : 4) * array_bytes(batch, seq) + aligned(batch * 8) + teacher;

@@ -38,9 +38,9 @@ struct BatchView {
   const int32_t* document_begin = nullptr;
   const float* weights = nullptr;
   const float* references = nullptr;  ///< [rows]; null unless the objective has a reference
-  int64_t teacher_top = 0;            ///< ids of a teacher's row; 0: no rows
+  int64_t teacher_top = 0;            ///< ids of a teacher at each position; 0: none
   const int32_t* teacher_ids = nullptr;
-  const float* teacher_logprobs = nullptr;  ///< [rows, cols, teacher_top], as the ids
+  const float* teacher_logprobs = nullptr;  ///< [rows, cols, teacher_top], as teacher_ids
 };
 
 }  // namespace hawser::train

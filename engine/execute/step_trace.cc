@@ -149,8 +149,8 @@ void StepTrace::add_exchanges(const Calls& lane) {
 }
 
 /// Returns the seconds of an instruction's exchanges, and advances `nexts`, the next record of each lane. All
-/// exchanges of a pair are attributed to its first instruction. Of exchanges during which the rank computes,
-/// only the time counts as awaited in which it waited for them.
+/// exchanges of a pair are attributed to its first instruction. If the rank computes during exchanges, only
+/// the time that it waited for them counts as awaited.
 StepTrace::Exchanged StepTrace::exchanged(size_t i, std::vector<size_t>* nexts) const {
   Exchanged all;
   if (i > 0 && plan_.instructions[i - 1].overlaps_next) return all;

@@ -48,7 +48,7 @@ class StepTrace {
   void turn(size_t index);    ///< the compute lane reached the instruction
   void starts(size_t index);  ///< it has waited for what the instruction needs
   void issued(size_t index, comm::Work work);
-  /// The instruction has ended. It waited for `waited` seconds for exchanges during which it computed.
+  /// The instruction has ended. It waited for `waited` seconds for its overlapped exchanges.
   void ended(size_t index, double waited);
   /// Both instructions of the pair that begins with `index` have ended. The pair waited for `waited` seconds
   /// for its overlapped exchanges.
@@ -72,7 +72,7 @@ class StepTrace {
   /// The times of one instruction. `last` is its last call.
   struct Mark {
     double ready = 0, begin = 0, end = 0;
-    double waited = 0;  ///< seconds waited for exchanges during which it, or the pair, computed
+    double waited = 0;  ///< seconds that it, or its pair, waited for overlapped exchanges
     comm::Work last;
   };
   struct Half {

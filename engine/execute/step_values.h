@@ -9,14 +9,14 @@
 
 namespace hawser::train {
 
-/// The log-probabilities of `top` ids at each position, by a teacher: [batch, seq, top].
+/// A teacher's `top` ids at each position and their log-probabilities, [batch, seq, top] each.
 struct TeacherRows {
   int64_t top = 0;
   int32_t* ids = nullptr;
   float* logprobs = nullptr;
 };
 
-/// The form of micro-batches: what their slots have room for.
+/// The form of micro-batches, which determines the arrays in their slots.
 struct MicroBatchForm {
   nn::LocalColumns own = {};
   int64_t top = 0;  ///< ids of a teacher at each position

@@ -10,8 +10,8 @@
 
 namespace hawser::train {
 
-/// A token id in the high half and the bits of its log-probability in the low half. Ranks sum such words,
-/// to which all ranks but one add 0, and processes broadcast them.
+/// A token id in the high half and the bits of its log-probability in the low half. Ranks combine such words
+/// by a sum, to which all ranks except one add 0, and processes broadcast them.
 using TokenLogprob = int64_t;
 TokenLogprob token_logprob(int32_t id, float logprob);
 int32_t id_of(TokenLogprob pair);
@@ -27,7 +27,7 @@ class TopLogprobs final : public LogitsReader {
   void take(int64_t row, int64_t column, const float* logits) override;
 
  private:
-  using Candidate = std::pair<float, int32_t>;  // the negated logit and the id: the least one is the best one
+  using Candidate = std::pair<float, int32_t>;  // the negated logit and the id: the smallest is the best
 
   const int64_t vocab_, top_, seq_;
   TokenLogprob* const pairs_;

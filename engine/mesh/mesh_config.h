@@ -22,7 +22,7 @@ struct MeshConfig {
   /// Ranks of tp also divide the rows of the residual stream.
   bool sequence_parallel = false;
   int64_t ep = 1;  ///< ranks that divide experts; they are ranks of the other axes of a stage
-  /// Chunks of rows in which ranks of tp sum the results of products, each while the next one is computed.
+  /// Number of chunks of rows in which ranks of tp sum products; the next chunk is computed meanwhile.
   int64_t tp_chunks = 1;
 
   /// Number of ranks: the world.

@@ -245,8 +245,8 @@ void Block::backward_weight(const Context& ctx, BlockRegions& regions) const {
 }
 
 /// Computes the gradients of the projections too, unless `later` keeps their inputs for the weight pass. The
-/// last projection's gradients overlap with the exchange of the branch's input gradient, except with DoRA,
-/// because they contain an exchange of norms.
+/// last projection's gradients overlap with the exchange of the branch's input gradient, except with DoRA:
+/// its gradients need an exchange of norms themselves.
 void Block::backward_mlp(const Context& ctx, const BlockSaved& s, const StreamGradient& dx,
                          const WeightPassInputs* later) const {
   const RegionScope scope(*ctx.workspace);

@@ -2,9 +2,10 @@
 // compute the branch. Each rank computes its addend for all rows by one product, in chunks of rows
 // (Exchange::chunks): while ranks exchange a chunk, the product computes the next one.
 //
-// Ranks that divide the rows each keep their rows: a chunk has a slice of every rank's rows. Its addends are
-// next to each other, rank after rank, in memory that only the product and the exchange use. A sum adds
-// element by element in a fixed order of ranks, so the number of chunks changes no bit of it.
+// If ranks divide the rows, a chunk consists of a slice of every rank's rows, so each rank keeps the rows
+// that it has without chunks. The addends of a chunk are contiguous, rank after rank, in memory that only the
+// product and the exchange use. A sum adds element by element in a fixed order of ranks, so the number of
+// chunks changes no bit of it.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +17,9 @@ namespace hawser::nn {
 
 class BranchSum {
  public:
-  /// The sum goes to `own`, the local rows of [rows, width]. Takes memory for all rows if ranks divide
-  /// them. If several ranks compute the branch, `type` is f32; the exchange of one rank accesses nothing.
+  /// `own` receives the sum: the local rows of [rows, width]. Takes memory for all rows if ranks divide them.
+  /// `type` must be f32 if several ranks compute the branch. With one rank it may be any type, because its
+  /// exchange accesses nothing.
   BranchSum(const Context& ctx, void* own, DType type, int64_t width)
       : exchange_(*ctx.exchange),
         own_(static_cast<float*>(own)),
@@ -27,8 +29,8 @@ class BranchSum {
 
   DType type() const { return type_; }
 
-  /// Computes the addends and begins to sum them. product(part, first, to) computes `part.rows()` of the
-  /// rows of ctx, from row `first` on, into `to`.
+  /// Computes the addends and begins to sum them. product(part, first, to) computes `part.rows()` rows
+  /// of ctx, from row `first` on, into `to`.
   template <typename Product>
   void compute(const Context& ctx, const Product& product) const {
     const int64_t rows = ctx.rows(), room = ctx.own_rows().room, chunks = exchange_.chunks();

@@ -43,7 +43,7 @@ class DryRun {
   void save(const RecomputeSet& remakes, const CompressSet& compress) {
     ctx_.remakes = remakes, ctx_.compress = compress;
   }
-  /// Losses with a backward have this teacher.
+  /// Sets the teacher of losses that have a backward.
   void set_teacher(kernels::Teacher teacher) {
     teacher.ids = static_cast<const int32_t*>(fake()), teacher.logprobs = fake_floats();
     ctx_.teacher = teacher;

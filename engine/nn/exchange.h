@@ -5,7 +5,7 @@
 //   enter   forward: copy,        or all_gather of rows      backward: all_reduce,  or reduce_scatter to rows
 //   leave   forward: all_reduce,  or reduce_scatter to rows  backward: copy,        or all_gather of rows
 //
-// Both sums are begin_sum and finish; BranchSum calls them chunk by chunk (nn/branch_sum.h).
+// begin_sum and finish carry out both sums. BranchSum begins a sum for each chunk of rows (nn/branch_sum.h).
 // The left column is tensor parallelism (Megatron-LM, arXiv:1909.08053: f and g), the right one sequence
 // parallelism (arXiv:2205.05198: g and its conjugate): ranks then also divide the rows of the residual
 // stream, and a branch works on all of them.
@@ -50,10 +50,10 @@ class Exchange {
   virtual const void* enter(const Context&, const void* x, DType /*type*/, int64_t /*width*/) const {
     return x;
   }
-  /// Begins to sum local rows [begin, end) over ranks, from this rank's addends in `whole` for these rows of
-  /// every rank that divides rows, one rank after the other. Until `finish`, the caller must use neither
-  /// and may only begin further sums. On devices, and if there are several chunks, work in between overlaps
-  /// with it.
+  /// Begins to sum rows [begin, end) of the local rows over ranks; the sum goes to these rows of `own`.
+  /// `whole` has this rank's addends: for rows [begin, end) of each rank that divides rows, rank after rank.
+  /// Until `finish`, the caller must not use these rows or addends, and may only begin further sums. On
+  /// devices, and if there are several chunks, work in between overlaps with the sum.
   virtual void begin_sum(const Context&, float* /*own*/, float* /*whole*/, int64_t /*begin*/, int64_t /*end*/,
                          int64_t /*width*/) const {}
   /// Completes all sums that were begun.

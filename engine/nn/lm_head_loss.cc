@@ -55,7 +55,7 @@ void LmHeadLoss::compute_logits(const Context& ctx, const Chunk& chunk, const St
 
 /// A rank with the full vocabulary needs one pass over its logits. Ranks that divide the vocabulary first
 /// exchange three numbers for each row: the maximum, the sum of exponentials and the target's logit; with a
-/// teacher, also the sum of exponentials at its temperature, and its expectation of the logit.
+/// teacher, also the sum of exponentials at its temperature, and the logit's mean under its probabilities.
 void LmHeadLoss::cross_entropy(const Context& ctx, const Chunk& chunk, float* losses, const float* grad_scale,
                                bool backward) const {
   kernels::CrossEntropy c;

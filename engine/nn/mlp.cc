@@ -68,7 +68,7 @@ bool Mlp::in_products(const Context& ctx) const {
          !up_.has_adapter() && !down_.has_adapter();
 }
 
-/// Tiles of rows are summed over ranks together, after the last of them.
+/// If the MLP computes tiles of rows, all tiles are summed over ranks together, after the last one.
 void Mlp::forward(const Context& ctx, const MlpSaved& saved, const BranchSum* y, const void* x) const {
   if (y == nullptr && remakes_in_tiles(ctx)) return;
   const int64_t rows = ctx.rows(),

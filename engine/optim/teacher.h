@@ -1,5 +1,5 @@
-// The teacher section of the config: distillation from the likeliest tokens of another model. The loss is
-// that of kernels/include/cross_entropy.h; sources and defaults are those of capi/schema/objective.fbs.
+// TeacherConfig: the teacher section of the config, for distillation from the likeliest tokens of another
+// model. kernels/include/cross_entropy.h defines the loss, capi/schema/objective.fbs sources and defaults.
 #pragma once
 
 #include <cstdint>

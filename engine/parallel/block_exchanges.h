@@ -42,7 +42,7 @@ class BlockExchanges {
   BlockWire* overlapped() const { return overlapped_; }
   void set_overlapped(BlockWire* wire) { overlapped_ = wire; }
 
-  /// Seconds for which the host has waited for exchanges that were begun, since the last call.
+  /// As BlockWire::take_waited, for all wires.
   double take_waited() const {
     double seconds = 0;
     for (const auto& wire : wires_)

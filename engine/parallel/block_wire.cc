@@ -179,7 +179,7 @@ GroupWire::GroupWire(comm::ProcessGroup* group, device::HostLink* link, char* st
   reduced_.reserve(kMostBegun), scattered_.reserve(kMostBegun);
 }
 
-/// True if the call is to be finished later. The staging memory has room for one call, which is awaited.
+/// True if the call is to be finished later. Calls through staging memory are not: it has room for one.
 bool GroupWire::begins_in_place() { return begins() && staging_ == nullptr; }
 
 void GroupWire::carry_finish(comm::Work call) {

@@ -1,6 +1,6 @@
 // BlockWire: a transport for the exchanges inside a block, which are collectives of the ranks that compute
 // the block together. When a call returns, the context's stream may use its result, unless the call was begun
-// with begin_next to be finished later. Through the hosts, only sums and all_to_all_v can be.
+// with begin_next to be finished later. Over host transports, only sums and all_to_all_v can be begun that way.
 // tensor_parallel.h lists the exchanges that a module needs.
 #pragma once
 
@@ -51,8 +51,8 @@ class BlockWire {
   /// Copies data[elements] of rank `root` to all ranks.
   void broadcast(void* data, DType type, int64_t elements, int64_t root);
 
-  /// Makes the next call begin only: until `finish`, nothing may use its memory. No other call may follow,
-  /// except further sums that are begun: at most kMostBegun.
+  /// Makes the next call begin only: until `finish`, nothing may use its memory. Until then, the only further
+  /// calls may be sums that are also begun, at most kMostBegun in all.
   void begin_next() { begins_ = true; }
   static constexpr size_t kMostBegun = 64;
   /// True in a dry run: no data is transferred, so receive buffers must not be read.
@@ -213,7 +213,8 @@ class GroupWire final : public BlockWire {
   device::HostLink& link_;
   char* staging_;
   RingBytes ring_;
-  /// The pieces of sums that were begun. They do not move while calls read them.
+  /// The pieces of sums that were begun. The memory is reserved, so that they do not move while calls read
+  /// them.
   std::vector<comm::AllReducePiece> reduced_;
   std::vector<comm::ReducePiece> scattered_;
 };

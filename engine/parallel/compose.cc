@@ -119,7 +119,7 @@ class TensorParallelism final : public Strategy {
     if (mesh_.tp_chunks > 1 && !in_place && !peers)
       fail(Code::kConfigInvalid,
            "/mesh/tp_chunks {} has no effect: tensor-parallel ranks exchange data through the host's memory, "
-           "while the device waits; use 1, or ranks with a GPU each and /comm/device_transport \"nccl\"",
+           "while the device waits; use 1, or one GPU per rank and /comm/device_transport \"nccl\"",
            mesh_.tp_chunks);
   }
   void lay_out(ShardLayout::Options* options, const DataParallelStrategy&, const StepForm&) const override {

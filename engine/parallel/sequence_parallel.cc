@@ -28,7 +28,7 @@ const void* SequenceParallel::enter(const nn::Context& ctx, const void* x, DType
   return gather_rows(ctx, x, type, width);
 }
 
-/// The chunks before this one have `begin` rows of each rank.
+/// In `whole`, the chunks before this one take `begin` rows of each rank.
 void SequenceParallel::begin_sum(const nn::Context&, float* own, float* whole, int64_t begin, int64_t end,
                                  int64_t width) const {
   wire_.begin_next();

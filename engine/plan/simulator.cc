@@ -156,7 +156,7 @@ class RankClock {
     return bytes;
   }
   size_t lane_of(size_t i) const { return static_cast<size_t>(sending_lane(plan_.instructions[i])); }
-  /// Returns the seconds of the instruction's exchanges during which it computes.
+  /// Returns for how many seconds the instruction's exchanges run while it computes.
   double hidden_seconds(const Instruction& n, double exposed) const {
     if (!any_hidden(n.exchanges)) return 0;
     double all = 0;
@@ -304,7 +304,7 @@ double CostTable::exchange_seconds(const ExchangeNote& note) const {
 std::vector<double> CostTable::exposed_seconds(const Instruction& n, double seconds) const {
   const double per_flop = n.flops > 0 ? seconds / n.flops : 0;
   std::vector<double> exposed;
-  double now = 0, free = 0;  // of the rank and of the lane of its exchanges
+  double now = 0, free = 0;  // the rank's time; when the lane of its exchanges is free
   for (const ExchangeNote& note : n.exchanges) {
     now += note.flops * per_flop;
     free = std::max(now, free) + exchange_seconds(note);

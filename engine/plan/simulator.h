@@ -13,8 +13,9 @@
 //   separate rate. An instruction of the host's processor likewise takes the bytes of its slots at a rate.
 //   * Exchanges within a block (Instruction::exchanges) take latency and bytes on the compute lane itself, in
 //   parallel with the communication lanes. All ranks begin the instruction together and end it together.
-//   * An exchange during which the rank itself computes (ExchangeNote::hiding_flops) runs after the one
-//   before it. An instruction's seconds are spread over its exchanges by FLOPs.
+//   * If the rank itself computes during an exchange (ExchangeNote::hiding_flops), only the rest of the
+//   exchange takes time on the compute lane. Exchanges of an instruction run one after the other. The
+//   instruction's seconds of computation are spread over them by FLOPs.
 //   * Two overlapped instructions (Instruction::overlaps_next) take turns, as base/fiber_pair.h does:
 //   overlapped exchanges run one after the other, while the instruction that did not begin them computes.
 //   * Any other instruction of the compute lane that sends (COUNT_TOKENS and the last GRAD_NORM sum over all
@@ -68,7 +69,7 @@ struct CostTable {
   double host_bytes_per_second = 0;
 
   double exchange_seconds(const ExchangeNote& note) const;
-  /// Seconds of each exchange of an instruction for which the rank waits, if it computes for `seconds`.
+  /// Returns how long the rank waits for each exchange of an instruction that computes for `seconds`.
   std::vector<double> exposed_seconds(const Instruction& n, double seconds) const;
   /// Their sum.
   double all_exposed_seconds(const Instruction& n, double seconds) const;

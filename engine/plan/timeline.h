@@ -24,7 +24,7 @@ struct Times {
   /// (Instruction::exchanges). Of two overlapped instructions, the first has the times of both and the second
   /// has length 0.
   double exchanging = 0;
-  /// How long its exchanges ran while it computed, or while the partner did if two instructions overlap.
+  /// How long its exchanges ran while it computed or, if two instructions overlap, while the partner did.
   double beside = 0;
 };
 

@@ -146,7 +146,7 @@ void shrink_model(Shrinker* s, const config::ResolvedConfig& given) {
   shrink_experts(s);
 }
 
-/// The proof pushes the teacher's rows.
+/// Removes teacher.from, because the proof pushes the teacher's rows, and reduces teacher.top.
 void shrink_teacher(Shrinker* s) {
   OrderedJson& teacher = s->json()["teacher"];
   teacher.erase("from");

@@ -283,8 +283,9 @@ void Inference::top_logprobs(const BatchView& batch, int64_t top, std::span<int3
     fail(Code::kInvalidArgument, "top is {}; the model has a vocabulary of {}", top, vocab);
   const auto count = static_cast<size_t>(saturating_product(batch.rows * batch.cols, top));
   if (ids.size() != count || logprobs.size() != count)
-    fail(Code::kInvalidArgument, "there is room for {} ids and {} log-probabilities; {} x {} x {} are {}",
-         ids.size(), logprobs.size(), batch.rows, batch.cols, top, count);
+    fail(Code::kInvalidArgument,
+         "there is room for {} ids and {} log-probabilities; {} x {} x {} = {} are needed", ids.size(),
+         logprobs.size(), batch.rows, batch.cols, top, count);
   Run run;
   run.seq = batch.cols;
   run.documents = batch.document_begin != nullptr;
@@ -303,8 +304,8 @@ void Inference::top_logprobs(const BatchView& batch, int64_t top, std::span<int3
       logprobs[at] = logprob_of(pairs[static_cast<size_t>(i)]);
       if (std::isnan(logprobs[at]))
         fail(Code::kNumeric,
-             "the logits at row {}, column {} are not finite: the model's weights are not, or they "
-             "are so large that they overflow",
+             "the logits at row {}, column {} are not finite: the model's weights are not finite, or so "
+             "large that they overflow",
              row + i / of_row, i % of_row / top);
     }
   }

@@ -28,8 +28,8 @@ OrderedJson other_model(const Assembly& assembly, const char* pointer, const std
   if (assembly.tokens && other.tokens && assembly.tokens->digest() != other.tokens->digest())
     config::throw_if_any(
         {{pointer,
-          fmt::format("the model in {} has another tokenizer than the model in training, so equal token ids "
-                      "have different meanings",
+          fmt::format("the model in {} has a different tokenizer from the model in training, so the same "
+                      "token id means different tokens",
                       folder),
           "name a model with the same tokenizer"}});
   return json;

@@ -47,7 +47,7 @@ void keep_references(const References& references, const std::vector<float>& log
 /// Returns the config of an engine that runs the reference on the same data and ranks: the model of
 /// /objective/reference, or for inference on a checkpoint the model with which its run began. Returns
 /// nothing without such a model: the reference of an engine for training is then the model that it begins
-/// with. Throws kNotFound if the folder has no model, and kConfigInvalid if its vocabulary has another size.
+/// with. Throws what other_model throws.
 std::optional<config::ConfigTree> reference_config(const Assembly& assembly, bool inference);
 
 }  // namespace hawser::train

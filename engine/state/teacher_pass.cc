@@ -49,8 +49,8 @@ std::string digest_of_pairs(const data::TeacherPairs& pairs) {
   return digest.text();
 }
 
-/// Computes each row on one data-parallel rank. In a turn, each of these ranks computes one micro-batch,
-/// and then all ranks get the pairs of all.
+/// PairsPass: computes the pairs of all training rows, each row on one data-parallel rank. In a turn, each of
+/// these ranks computes one micro-batch, and then all ranks receive the pairs of all of them.
 class PairsPass {
  public:
   PairsPass(const Ranks& ranks, const data::Dataset& dataset, int64_t top)
@@ -66,8 +66,8 @@ class PairsPass {
 
   int64_t rows() const { return dataset_.train_samples(); }
   int64_t rows_of_turn() const { return micro_ * ranks_.config().mesh.dp(); }
-  /// Takes the pairs of the rows from `begin` on: from `known`, if that is not empty on one process, or
-  /// computed.
+  /// Appends the pairs of one turn, the rows from `begin` on. If `computes` is false, they come from `known`,
+  /// which is empty except on the first process.
   void take(int64_t begin, bool computes, const data::TeacherPairs& known) {
     const int64_t rows_here = std::min(rows_of_turn(), rows() - begin);
     read_targets(begin, rows_here);
@@ -125,8 +125,7 @@ class PairsPass {
         if (!std::isfinite(logprob_of(pair)))
           fail(Code::kNumeric,
                "the teacher gives a token at row {}, column {} of the data the log-probability {}: its "
-               "weights "
-               "are not finite, or so large that they overflow",
+               "weights are not finite, or so large that they overflow",
                begin + i / seq_, i % seq_, logprob_of(pair));
         pairs_.ids.push_back(id_of(pair)), pairs_.logprobs.push_back(logprob_of(pair));
       }

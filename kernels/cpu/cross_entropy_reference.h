@@ -14,8 +14,8 @@ T soft_cap_reference(double cap, const T& logit) {
   return cap > 0 ? cap * std::tanh(logit / cap) : logit;
 }
 
-/// Adds the teacher's part to the loss of row r with capped logits z, and to its gradient `by` by these, if
-/// not null.
+/// Mixes the teacher's part into the loss of row r, whose capped logits are z, and into `by`, the gradient of
+/// this loss with respect to z, unless it is null.
 template <class T>
 void teacher_reference(const CrossEntropy& a, int64_t r, const T* z, T* loss, T* by) {
   const Teacher& t = a.teacher;

@@ -1,7 +1,7 @@
-// Rows of the cross entropy that also follow a teacher (kernels/include/cross_entropy.h). At temperature 1
-// both parts of the loss have one softmax, so a teacher costs what its ids cost; other temperatures take a
-// second sum of exponentials. Only the columns of the target and of the teacher's ids have more than a
-// probability in their gradient, and these are computed in fp64.
+// The cross entropy of rows with a teacher (kernels/include/cross_entropy.h). At temperature 1 both parts of
+// the loss share one softmax, so a teacher only adds work on its ids. Any other temperature needs a second
+// sum of exponentials. In the gradient, only the columns of the target and of the teacher's ids have more
+// terms than softmax probabilities; these columns are computed in fp64.
 #pragma once
 
 #include "kernels/cpu/cross_entropy_row.h"
@@ -15,7 +15,7 @@ struct TeacherRow {
   double negative_entropy;  ///< the sum of q * log(q)
 };
 
-/// What the loss reads of a row of logits.
+/// The sums over a row of logits that the loss needs.
 struct RowSums {
   LogSumExp all;
   double warm;      ///< the sum of exp((z - maximum) / T)
@@ -63,7 +63,7 @@ inline double teacher_loss(const Teacher& t, const TeacherRow& row, const RowSum
          static_cast<double>(t.weight) * t.temperature * t.temperature * divergence;
 }
 
-/// z[j] = the probabilities of both softmaxes * slope of the cap * scale, for capped z.
+/// z[j] = (weighted sum of the probabilities of both softmaxes) * slope of the cap * scale, for capped z.
 HWS_NOINLINE void warm_gradient(float* z, int64_t vocab, const Teacher& t, const RowSums& sums, float softcap,
                                 float scale) {
   const vf shift = vset(sums.all.max), inverse = vset(1.0f / t.temperature), one = vset(1.0f);
@@ -78,7 +78,7 @@ HWS_NOINLINE void warm_gradient(float* z, int64_t vocab, const Teacher& t, const
   });
 }
 
-/// Computes the gradient at columns that the target or the teacher names, from their capped logits.
+/// Computes the gradient at the columns of the target and of the teacher's ids, from their capped logits.
 struct NamedColumns {
   const Teacher& t;
   const RowSums& sums;
@@ -95,9 +95,9 @@ struct NamedColumns {
   }
 };
 
-/// Overwrites capped logits of `own`, whose first column is token id `first_word`, by the gradient. From
-/// column `kept` on, z already holds exponentials. `named`: capped logits of the ids in these columns, and
-/// of the target.
+/// Overwrites capped logits of `own`, whose first column is token id `first_word`, with the gradient. From
+/// column `kept` on, z already holds exponentials. `named` and `named_target`: capped logits of the teacher's
+/// ids in these columns, and of the target.
 HWS_NOINLINE void teacher_gradient(const CrossEntropy& own, int64_t first_word, int64_t r,
                                    const TeacherRow& row, const RowSums& sums, const float* named,
                                    float named_target, int64_t kept) {

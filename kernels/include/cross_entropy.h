@@ -6,7 +6,8 @@
 
 namespace hawser::kernels {
 
-/// A teacher's row of a target: the log-probabilities of `top` different ids of the complete vocabulary.
+/// A teacher's rows, one for each target: `top` distinct ids of the complete vocabulary, with their
+/// log-probabilities.
 inline constexpr int64_t kMostTeacherIds = 1024;
 struct Teacher {
   const int32_t* ids = nullptr;     ///< [rows, top]
@@ -20,16 +21,16 @@ struct Teacher {
   }
 };
 
-/// With a teacher of `top` > 0 ids, T its temperature and w its weight, the loss of a row is instead
-/// weight[r] * ((1 - w) * (logsumexp(z) - z[target]) + w * T^2 * sum over its ids of q * log(q / p)), where
-/// q is softmax(logprobs / T) over these ids and p is softmax(z / T) over the complete vocabulary.
-///
 /// For each row: z = softcap > 0 ? softcap * tanh(logit / softcap) : logit; losses[r] = weight[r] *
 /// (logsumexp(z) - z[target]); 0 if the target is -100. With `backward`, logits are overwritten by
 /// dlosses[r]/dlogit * (*grad_scale) (rows without a target by zeros); otherwise they hold z on return.
 /// logits [rows,vocab], rows `stride` elements apart, are f32, or bf16 if the table has narrow_logits; losses
 /// are f32, computed from the logits as stored. grad_scale: f32 [1] (1 / unmasked tokens of the global
 /// batch). weights: f32 [rows], or null: all 1.
+///
+/// With a teacher of `top` > 0 ids, temperature T and weight w, the loss of a row is instead weight[r] *
+/// ((1 - w) * (logsumexp(z) - z[target]) + w * T^2 * sum over its ids of q * log(q / p)), where q is
+/// softmax(logprobs / T) over these ids and p is softmax(z / T) over the complete vocabulary.
 struct CrossEntropy {
   float* losses = nullptr;
   void* logits = nullptr;

@@ -1,5 +1,5 @@
-// Teacher cases: sections that contradict others, rows of a teacher that no model gives, and calls without
-// them.
+// Teacher cases: configs that contradict themselves, rows that no teacher can give, and calls that do not
+// work with a teacher.
 #include <cmath>
 #include <functional>
 #include <string>
@@ -80,7 +80,7 @@ std::vector<Case> configs() {
       bad(R"({"teacher": {"top": 2}, "objective": {"kind": "dpo"}, "batch": {"micro_batch": 2}})",
           {"/teacher/top", "objective \"dpo\" trains on pairs"}),
       bad(R"({"teacher": {"from": "x"}})", {"/teacher/from", "no data", "hws_data_push"}),
-      bad(R"({"teacher": {"from": "x", "top": 0}})", {"/teacher/from", "gives nothing"}),
+      bad(R"({"teacher": {"from": "x", "top": 0}})", {"/teacher/from", "no effect"}),
       bad(R"({"teacher": {"top": 2}, "device": "cuda"})", {"/device", "not supported on device \"cuda\""}),
   };
 }
@@ -97,7 +97,7 @@ Area teacher_area() {
            push("another number of ids", HWS_INVALID_ARGUMENT, {"has 1 ids", "/teacher/top is 2"},
                 [](Taught& t) { t.top = 1; }),
            push(
-               "rows that no teacher asks for", HWS_INVALID_ARGUMENT, {"/teacher/top is 0", "leave them out"},
+               "teacher rows without /teacher", HWS_INVALID_ARGUMENT, {"/teacher/top is 0", "leave them out"},
                [](Taught&) {}, 0),
            push("an id twice", HWS_DATA_INVALID, {"id 1 twice at row 0, column 3"},
                 [](Taught& t) { t.ids[6] = 1; }),
@@ -107,7 +107,7 @@ Area teacher_area() {
                 [](Taught& t) { t.logprobs[31] = 0.5f; }),
            push("a log-probability that is not finite", HWS_DATA_INVALID, {"row 0, column 0, id 0", "finite"},
                 [](Taught& t) { t.logprobs[0] = -INFINITY; }),
-           Case{"A teacher and gradients of the program's own",
+           Case{"A teacher and the program's own gradients",
                 HWS_FAILED_PRECONDITION,
                 {"/teacher/top 2", "set it to 0"},
                 [](Site&) { return create(taught_config(), 0, own_gradients); }},
@@ -115,7 +115,7 @@ Area teacher_area() {
                 HWS_FAILED_PRECONDITION,
                 {"/teacher/top 2", "hws_data_push"},
                 [](Site&) { return create(taught_config(), 0, source); }},
-           Case{"More likeliest tokens than the vocabulary has",
+           Case{"A top above the size of the vocabulary",
                 HWS_INVALID_ARGUMENT,
                 {"top is 1048576", "vocabulary of"},
                 [](Site&) { return create(taught_config(), 0, too_many); }},

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Measures how much of the exchange of tensor-parallel ranks their products hide (/mesh/tp_chunks).
+"""Measures how much of the exchanges of tensor-parallel ranks is hidden behind products (/mesh/tp_chunks).
 
   PYTHONPATH=build/python python3 tests/bench/tp_chunks.py [--rate 2e8] [--chunks 1,2,4] [--steps 4] [--forms alone,rows]
 
-Six layers of GPT-2 124M with 8192 words on two ranks of one thread each, whose exchanges are slowed to --rate bytes a second
-(/comm/bandwidth_limit). The engines run in one process, on the same random tokens, and take steps in turn, so that a busy
-machine disturbs all of them.
+The model is six layers of GPT-2 124M with a vocabulary of 8192, on two ranks of one thread each. Their exchanges are slowed
+to --rate bytes a second (/comm/bandwidth_limit). There is one engine for each number of chunks. All engines run in one
+process, on the same random tokens, and take steps in turn, so a busy machine slows all of them. Losses must be equal.
 Prints for each number of chunks the median step and, from one traced step of the first rank, for how long it waited for
-exchanges and for how long they ran while it computed. Losses must be equal. "rows": with sequence parallelism.
+exchanges and for how long they ran while it computed. --forms: "alone" is without sequence parallelism, "rows" with it.
 """
 import argparse
 import statistics

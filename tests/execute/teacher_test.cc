@@ -1,6 +1,6 @@
 // Tests training with a teacher whose rows the host program pushes: loss and gradients by their definition in
-// every kind of layout and against PyTorch, the same bits where layouts promise them, and the limits: a
-// teacher equal to the student, and a weight of 0.
+// every kind of layout and against PyTorch, the same bits where layouts promise them, and two limiting
+// cases: a teacher equal to the student, and a weight of 0.
 #include <gtest/gtest.h>
 
 #include <algorithm>

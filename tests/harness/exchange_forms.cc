@@ -35,7 +35,7 @@ class BlockForms {
     const int64_t t = s_.mesh.tp, c = s_.local.width;
     return (t - 1) * (whole_rows() ? divided(s_.rows * c, t) : divided(s_.rows, t) * c) * bytes;
   }
-  /// Bytes of a sum of all rows, whose chunks of rows are padded to whole parts.
+  /// Bytes of a sum of all rows in chunks, each padded to a multiple of t elements.
   int64_t sum_in_chunks() const {
     const int64_t t = s_.mesh.tp, n = s_.mesh.tp_chunks;
     int64_t bytes = 0;

@@ -1,6 +1,5 @@
 // The cross entropy with a teacher (kernels::Teacher), in complete rows and in rows that ranks divide:
-// losses and gradients by their definition, and the limits in which they must be those of something
-// simpler.
+// losses and gradients by their definition, and limiting cases in which a simpler loss gives the same.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -67,7 +66,7 @@ Result whole(const KernelTable& table, const Input& in, bool backward, Stream& s
   return r;
 }
 
-/// Ranks divide the vocabulary; one of them has no ids.
+/// Ranks divide the vocabulary; one of them has no part of it.
 Result divided(const KernelTable& table, const Input& in, bool backward, Stream& stream) {
   Result r = {std::vector<float>(static_cast<size_t>(in.p.rows), NAN), in.logits};
   const std::vector<int64_t> bounds = {0, in.p.vocab / 3, in.p.vocab / 3, in.p.vocab - 1, in.p.vocab};
@@ -145,7 +144,7 @@ TEST(Teacher, AModelEqualToItsTeacherHasNoDivergenceAndNoGradient) {
   }
 }
 
-/// One id of probability 1 is a target.
+/// A teacher with one id gives it probability 1, so the id is the only target.
 TEST(Teacher, OneIdIsATargetBitForBit) {
   Input in({10, 5000, 1});
   for (size_t r = 0; r < in.targets.size(); ++r)

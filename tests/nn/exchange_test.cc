@@ -31,7 +31,7 @@ struct Meeting {
 };
 
 /// Tensor parallelism: a block sums twice in forward and twice in backward, each time in `chunks`.
-/// `left_out`: 0 no sum, 1 those of forward, 2 those of backward.
+/// `left_out`: the sums to skip: 0 none, 1 those of forward, 2 those of backward.
 class Halves : public nn::Exchange {
  public:
   Halves(Meeting* meeting, int rank, int left_out, int64_t chunks)

@@ -56,7 +56,7 @@ Json config(const Json& zero, const Form& form, double bytes_per_second) {
 /// The compared values of one step, as means over ranks.
 struct Shares {
   double hidden = 0, behind_backward = 0, exposed = 0, compute = 0;
-  double exchanging = 0, beside = 0;  ///< of exchanges within blocks: awaited, and hidden
+  double exchanging = 0, beside = 0;  ///< exchanges within blocks: awaited share, hidden seconds
 };
 
 Shares shares_of(const plan::Plan& plan, const std::vector<plan::Timeline>& ranks) {

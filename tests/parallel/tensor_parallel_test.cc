@@ -112,8 +112,8 @@ TEST(TensorParallel, RowsDividedOrNotGiveTheSameForwardAndCutGradients) {
     }
 }
 
-/// 2 rows of 7 tokens, of which tensor-parallel ranks have unequal numbers; chunks of equal, of unequal and
-/// of no rows.
+/// With sequence parallelism, 4 ranks divide 14 tokens unequally. Chunks have equal or unequal numbers of
+/// rows, or none.
 TEST(TensorParallel, ChunksChangeNoBit) {
   for (Problem problem : problems())
     for (const char* precision : {"fp32", "bf16", "fp8"})
@@ -147,7 +147,7 @@ TEST(TensorParallel, ChunksAreInThePlan) {
     }
 }
 
-/// Chunks of attention's output and of dense layers, beside everything else that exchanges data in blocks.
+/// Chunks combined with experts, adapters, context parallelism, recomputation and pipelines.
 TEST(TensorParallel, ChunksChangeNoBitOfOtherForms) {
   Layout layout;
   layout.tp = 2, layout.accumulation = 2;

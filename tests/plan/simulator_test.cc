@@ -228,7 +228,7 @@ TEST(Simulator, AnInstructionComputesDuringTheExchangesOfItsChunks) {
   EXPECT_EQ(line.times[0].end, 16);
   EXPECT_EQ(line.times[0].exchanging, 4);
   EXPECT_EQ(line.times[0].beside, 13 - 4);
-  // Twice as fast, it computes for 6 seconds and waits longer.
+  // If it computes twice as fast, in 6 seconds, it waits longer.
   c.costs.seconds[0] = 6;
   EXPECT_EQ(c.run().times[0].end, 2.5 + 1 + 4 + 4 + 3);
 }

@@ -1,6 +1,6 @@
-// Teacher pass tests: data with a teacher's folder train the same bits as pushed batches with what
-// Inference::top_logprobs of that teacher gives, in every layout, also in a run that continues from a
-// checkpoint.
+// Teacher pass tests: training on data with /teacher/from gives the same bits as training on pushed batches
+// with rows from Inference::top_logprobs of that teacher, also in a run that continues from a checkpoint.
+// Every layout computes the same pairs.
 #include "engine/state/teacher_pass.h"
 
 #include <gtest/gtest.h>
@@ -96,7 +96,7 @@ class TeacherPass : public ::testing::Test {
   std::atomic<bool> cancel_{false};
 };
 
-TEST_F(TeacherPass, DataTrainTheBitsOfPushedRowsOfTheTeacher) {
+TEST_F(TeacherPass, DataAndPushedRowsGiveTheSameBits) {
   const auto teacher = make(
       config({{"init", {{"from", teacher_}}}, {"model", {{"width", 32}}}, {"train", {{"steps", 1}}}}, false));
   for (const auto& [layout, ranks] : {std::pair<const char*, int32_t>{"{}", 1},
@@ -117,7 +117,7 @@ TEST_F(TeacherPass, DataTrainTheBitsOfPushedRowsOfTheTeacher) {
   }
 }
 
-TEST_F(TeacherPass, EveryLayoutComputesIt) {
+TEST_F(TeacherPass, EveryLayoutComputesTheSamePairs) {
   const auto one = make(config(with_teacher()));
   const data::TeacherPairs& expected = one->dataset()->teacher();
   EXPECT_EQ(expected.begins.size(), static_cast<size_t>(one->dataset()->train_samples()) + 1);
@@ -137,7 +137,7 @@ TEST_F(TeacherPass, EveryLayoutComputesIt) {
   }
 }
 
-TEST_F(TeacherPass, AResumedRunReadsItAndTrainsTheSameBits) {
+TEST_F(TeacherPass, AResumedRunReadsThePairsAndGivesTheSameBits) {
   const auto with = [&](const std::string& name) {
     return config(with_teacher({{"checkpoint", {{"path", folder_.file(name)}, {"every", 3}}}}));
   };
@@ -158,14 +158,14 @@ TEST_F(TeacherPass, AResumedRunReadsItAndTrainsTheSameBits) {
   }
 }
 
-TEST_F(TeacherPass, AnotherNumberOfIdsFindsNoneAndADamagedFileIsRefused) {
+TEST_F(TeacherPass, AFileWithAnotherNumberOfIdsIsIgnoredAndADamagedOneIsRefused) {
   const json kept = {{"checkpoint", {{"path", folder_.file("run")}}}};
   make(config(with_teacher(kept)))->loop().run(1, nullptr);
   json other = with_teacher(kept);
   other["teacher"]["top"] = 3;
   EXPECT_FALSE(make(config(other))->teacher().read);
   other["teacher"]["top"] = kTop, other["teacher"]["temperature"] = 1;
-  EXPECT_TRUE(make(config(other))->teacher().read) << "log-probabilities have no temperature";
+  EXPECT_TRUE(make(config(other))->teacher().read) << "the pairs do not depend on the temperature";
   const std::string path = folder_.file("run") + "/teacher.safetensors";
   std::string bytes = testing::text_of_file(path);
   bytes.back() = static_cast<char>(bytes.back() ^ 1);

@@ -69,11 +69,11 @@ std::string objective_text(const ordered_json& objective, const std::string& kin
   return text + "; reference: " + (folder.empty() ? "the model at the start of training" : folder);
 }
 
-/// "big: 64 ids a target, weight 1, temperature 1"
+/// "big: 64 ids per target, weight 1, temperature 1"
 std::string teacher_text(const ordered_json& teacher) {
   const std::string from = teacher.value("from", "");
   return (from.empty() ? "" : from + ": ") + std::to_string(teacher.at("top").get<int64_t>()) +
-         " ids a target" + part(teacher, "weight", "weight") + part(teacher, "temperature", "temperature");
+         " ids per target" + part(teacher, "weight", "weight") + part(teacher, "temperature", "temperature");
 }
 
 }  // namespace

@@ -342,8 +342,8 @@ LoadedCheckpoint load_newest(hws_engine* engine, const RunFolder& folder, const 
 int resume(const TrainOptions& options, const std::function<void(int64_t)>& began) {
   if (!options.elastic && options.config.sets_method())
     refuse(
-        "--lora, --qlora, --dora, --dpo, --objective and --teacher say how a run starts, and this one goes "
-        "on as it was; leave them out");
+        "--lora, --qlora, --dora, --dpo, --objective and --teacher set the method of a new run, but a "
+        "resumed run keeps its method; leave them out");
   const bool first = leads(options.ranks);
   RunFolder opened = first ? RunFolder::open(options.resume) : RunFolder::look_into(options.resume);
   const Config config =

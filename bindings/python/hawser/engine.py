@@ -203,7 +203,7 @@ class Engine(Handle):
 
     def top_logprobs(self, tokens: Any, top: int, document_begin: Any = None) -> tuple[Any, Any]:
         """Returns the likeliest next tokens of each position, int32, and their log-probabilities, float32: [rows, cols, top]
-        each, the likeliest first, of equal ones the lower id. They are a teacher's rows for push."""
+        each, the likeliest first; of equally likely ones, the lower id. push takes them as `teacher`."""
         logprobs = floats_like(tokens, top)
         ids = logprobs.view("int32").copy()
         _native.hws_engine_top_logprobs(self._open, (tokens, None, document_begin, None), top, ids, logprobs)

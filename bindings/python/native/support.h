@@ -43,7 +43,7 @@ int array_floats(PyObject* object, array* a, const char* what, int writable);
 int array_out_integers(PyObject* object, array* a, const char* what);
 /// Takes an array of bytes of any type.
 int array_bytes(PyObject* object, array* a, const char* what);
-/// The arrays of a batch.
+/// The number of arrays of a batch.
 enum { kBatchArrays = 7 };
 /// Makes a batch from (tokens, targets or None, document_begin or None, weights or None), with up to three
 /// more elements: references, teacher_ids, teacher_logprobs. The caller closes all kBatchArrays `arrays`.

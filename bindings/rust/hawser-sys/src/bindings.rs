@@ -164,7 +164,7 @@ extern "C" {
     #[doc = ""]
     #[doc = " hws_engine_create, _create_ranks and _create_on call it while they compute the log-probabilities of the"]
     #[doc = " reference of /objective, or the rows of a teacher (/teacher/from): \"phase\" is \"references\" or \"teacher\","]
-    #[doc = " \"done\" and \"total\" count rows of the data. They call it at the begin and the end of the phase, and at"]
+    #[doc = " \"done\" and \"total\" count rows of the data. They call it at the start and the end of the phase, and at"]
     #[doc = " most ten times a second in between. If it returns a number other than 0, the call ends with"]
     #[doc = " HWS_CANCELLED; among several processes, in all of them. Later versions may add phases."]
     #[doc = ""]
@@ -864,9 +864,9 @@ pub struct hws_batch {
     #[doc = "< [rows]: for each row, the sum of its targets' log-probabilities under the"]
     #[doc = "reference of /objective, for the kinds that have one; otherwise NULL"]
     pub references: *const f32,
-    #[doc = "< with /teacher/top: the same number; otherwise 0"]
+    #[doc = "< must be /teacher/top; 0 without a teacher"]
     pub teacher_top: i64,
-    #[doc = "< [rows, cols, teacher_top]: different token ids at each target, as"]
+    #[doc = "< [rows, cols, teacher_top]: distinct token ids for each target, as"]
     #[doc = "hws_engine_top_logprobs gives them; NULL without a teacher"]
     pub teacher_ids: *const i32,
     #[doc = "< [rows, cols, teacher_top]: the teacher's log-probabilities of these"]
@@ -887,8 +887,8 @@ extern "C" {
     #[doc = " weights at that time or with the model of /objective/reference, and a run keeps them next to its"]
     #[doc = " checkpoints."]
     #[doc = ""]
-    #[doc = " With a teacher (/teacher/top) whose folder the config does not name, the batch brings the teacher's rows,"]
-    #[doc = " which hws_engine_top_logprobs of another engine gives for the same tokens, or any other source."]
+    #[doc = " With a teacher (/teacher/top), the batch must contain the teacher's rows for its tokens, from"]
+    #[doc = " hws_engine_top_logprobs of another engine or from any other source. This also holds with /teacher/from."]
     #[doc = ""]
     #[doc = " A batch waits until a step takes it. hws_engine_cancel does not drop it: a step that has begun ends with"]
     #[doc = " its batch, and a waiting batch is taken by the first step after the cancelled call. Evaluating and saving"]
@@ -1074,13 +1074,13 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " The likeliest next tokens at each position, the likeliest first, of equal logits the lower id: the rows"]
-    #[doc = " of a teacher (/teacher), without storing logits. batch: any rows, at most `sequence` columns; targets and"]
-    #[doc = " weights do not matter and may be NULL. top: 1 to vocab_size. ids: int32 [rows, cols, top]; logprobs: f32"]
-    #[doc = " [rows, cols, top], their log-probabilities in nats over the whole vocabulary, at most 0. Both are memory"]
-    #[doc = " of the caller that overlaps neither the batch nor each other; ids_bytes and logprobs_bytes: their sizes,"]
-    #[doc = " exactly. Errors: HWS_DATA_INVALID; HWS_INVALID_ARGUMENT for another top or size; HWS_NUMERIC if the"]
-    #[doc = " model's numbers are not finite (row, column), ids and logprobs are then undefined;"]
+    #[doc = " The `top` likeliest next tokens at each position, without storing logits: the rows of a teacher"]
+    #[doc = " (/teacher). The likeliest is first; of equal logits, the lower id. batch: any rows, at most `sequence`"]
+    #[doc = " columns; targets and weights do not matter and may be NULL. top: 1 to vocab_size. ids: int32 [rows, cols,"]
+    #[doc = " top]; logprobs: f32 [rows, cols, top], their log-probabilities in nats over the whole vocabulary, at most"]
+    #[doc = " 0. Both are memory of the caller that overlaps neither the batch nor each other; ids_bytes and"]
+    #[doc = " logprobs_bytes: their sizes, exactly. Errors: HWS_DATA_INVALID; HWS_INVALID_ARGUMENT for another top or"]
+    #[doc = " size; HWS_NUMERIC if the model's numbers are not finite (row, column; ids and logprobs are then undefined);"]
     #[doc = " HWS_FAILED_PRECONDITION for a model with a score head."]
     pub fn hws_engine_top_logprobs(
         engine: *mut hws_engine,

@@ -141,8 +141,8 @@ impl Engine {
     }
 
     /// Returns the `top` likeliest next tokens of each position and their log-probabilities in nats, `[rows,
-    /// cols, top]` each, the likeliest first and of equal ones the lower id: the rows of a teacher. The batch
-    /// needs no targets.
+    /// cols, top]` each. The likeliest is first; of equally likely tokens, the lower id. They can be a teacher's
+    /// rows ([`Batch::with_teacher`]). The batch needs no targets.
     pub fn top_logprobs(&mut self, batch: &Batch<'_>, top: usize) -> Result<(Vec<i32>, Vec<f32>)> {
         let raw = batch.raw()?;
         let size = batch.positions().and_then(|positions| positions.checked_mul(top)).ok_or_else(|| {

@@ -328,8 +328,8 @@ public final class Engine extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * Finds the {@code top} likeliest next tokens of each position, with their log-probabilities: the rows of a
-   * teacher. The batch needs no targets.
+   * Finds the {@code top} likeliest next tokens of each position and their log-probabilities. They can be a
+   * teacher's rows ({@link Batch#withTeacher}). The batch needs no targets.
    */
   public TopLogprobs topLogprobs(Batch batch, int top) {
     long size = (long) batch.rows() * batch.columns() * top;
