@@ -1,7 +1,7 @@
 // BlockWire: a transport for the exchanges inside a block, which are collectives of the ranks that compute
 // the block together. When a call returns, the context's stream may use its result, unless the call was begun
-// with begin_next to be finished later. Over host transports, only sums and all_to_all_v can be begun that way.
-// tensor_parallel.h lists the exchanges that a module needs.
+// with begin_next to be finished later. Over host transports, only sums and all_to_all_v can be begun that
+// way. tensor_parallel.h lists the exchanges that a module needs.
 #pragma once
 
 #include <algorithm>
