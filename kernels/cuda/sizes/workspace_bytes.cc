@@ -14,11 +14,13 @@ constexpr int64_t kMostLibraryBytes = int64_t{32} << 20, kCopiesOfC = 16;
 int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /// Bytes of workspace for the library. They depend only on sizes, because memory plans are made without
-/// knowing whether there is a library or whether the batch has documents.
+/// knowing whether there is a library or whether the batch has documents. An evaluation has the plan of the
+/// training forward, but no dropout, so the library may compute it.
 int64_t library_bytes(const AttentionShape& s, bool backward) {
   AttentionShape some = s;
   static constexpr int32_t kSomeDocuments = 0;
   some.kv_begin = nullptr;
+  if (!backward) some.dropout = {};
   SdpaShape shape;
   if (!sdpa_shape(some, backward, &shape)) return 0;
   const int64_t whole = sdpa_workspace(shape).bytes();

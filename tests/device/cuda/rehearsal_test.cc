@@ -223,6 +223,22 @@ TEST_F(Rehearsal, MakesThePlansOfAttention) {
   EXPECT_EQ(plans(), made);
 }
 
+/// Dropout excludes the library from training, but not from evaluation, which runs in the plan of a step.
+TEST_F(Rehearsal, MakesThePlansOfAnEvaluationWithoutDropout) {
+  auto* const plans = plugin_function<int64_t()>("hawser_emulated_sdpa_plans");
+  config::ConfigTree config = for_library_attention();
+  config.set("/model/dropout/attention", "0.1");
+  std::atomic<bool> cancel{false};
+  const auto cpu = Trainer::create(config, false, &cancel);
+  config.set("/device", "\"cuda\"");
+  const auto trainer = Trainer::create(config, false, &cancel);
+  const double want = cpu->train_step().loss, evaluated = cpu->inference().eval(nullptr, 1).loss;
+  EXPECT_NEAR(trainer->train_step().loss, want, 1e-3 * want);
+  const int64_t made = plans();
+  EXPECT_NEAR(trainer->inference().eval(nullptr, 1).loss, evaluated, 1e-3 * evaluated);
+  EXPECT_EQ(plans(), made);
+}
+
 /// Each of the six weights of a block, of which one product reads three, is multiplied in forward and in both
 /// parts of the backward; graphs launch the same products.
 TEST_F(Rehearsal, PreparesProductsOfFp8) {
