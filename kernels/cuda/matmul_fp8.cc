@@ -39,12 +39,8 @@ class PartProducts {
   int32_t count() const {
     return args_.a_fp8.parts > args_.b_fp8.parts ? args_.a_fp8.parts : args_.b_fp8.parts;
   }
-  /// True if the products are added, because parts divide k.
-  bool adds() const {
-    return count() > 1 && !(args_.a_fp8.parts > 1 ? args_.a_transposed : args_.b_transposed);
-  }
-  /// True if they are added in the workspace, because the result is too narrow.
-  bool adds_apart() const { return adds() && args_.c_type != DType::kF32; }
+  /// True if the products are added in the workspace, because the result is too narrow.
+  bool adds_apart() const { return adds_parts(args_) && args_.c_type != DType::kF32; }
 
   /// Returns part i of the product, with unrounded operands.
   Matmul part(int32_t i) const {
@@ -56,7 +52,7 @@ class PartProducts {
     const int64_t begin = divided.begin(i), size = divided.part[i].size;
     if (of_a) m.a = advanced(m.a, begin, m.a_type);
     if (args_.b_fp8.parts > 1) m.b = advanced(m.b, begin * m.ldb, m.b_type);
-    if (adds()) {
+    if (adds_parts(args_)) {
       m.k = size;
       m.accumulate = m.accumulate || i > 0;
     } else if (of_a) {

@@ -18,12 +18,17 @@ struct Fp8Workspace {
   int64_t bytes() const { return product_at() + product_bytes; }
 };
 
+/// True if the products of parts are added, because parts divide k.
+inline bool adds_parts(const Matmul& m) {
+  return m.a_fp8.parts > 1 ? !m.a_transposed : m.b_fp8.parts > 1 && !m.b_transposed;
+}
+
 inline Fp8Workspace fp8_workspace(const Matmul& args) {
   Matmul rounded = args;
   rounded.a_fp8 = rounded.b_fp8 = {};
   rounded.a_type = rounded.b_type = DType::kBf16;
   const int64_t bf16_bytes = dtype_bytes(DType::kBf16);
-  const bool adds = args.a_fp8.parts > 1 && !args.a_transposed && args.c_type != DType::kF32;
+  const bool adds = adds_parts(args) && args.c_type != DType::kF32;
   return {aligned(args.m * args.k * bf16_bytes), aligned(args.k * args.n * bf16_bytes),
           adds ? aligned(args.m * args.n * dtype_bytes(DType::kF32)) : 0, matmul_workspace(rounded).bytes()};
 }
