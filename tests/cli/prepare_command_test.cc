@@ -216,7 +216,7 @@ TEST_F(PairsCommand, DpoOnAnAdapterGoesOnAndMerges) {
             tensor_files(path("undisturbed/checkpoints/step-4")));
   succeed("merge run merged");
   EXPECT_TRUE(fs::exists(path("merged/model.safetensors")));
-  refused("train --resume run --dpo", {"--dpo", "how a run starts"});
+  refused("train --resume run --dpo", {"--dpo", "set the method of a new run"});
 }
 
 TEST_F(PairsCommand, OtherObjectivesAndReferences) {
