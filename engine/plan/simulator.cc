@@ -301,27 +301,34 @@ double CostTable::exchange_seconds(const ExchangeNote& note) const {
          bytes / (exchange_bytes_per_second > 0 ? exchange_bytes_per_second : bytes_per_second);
 }
 
-std::vector<double> CostTable::exposed_seconds(const Instruction& n, double seconds) const {
+/// Calls visit(seconds) for each exchange of an instruction that computes for `seconds`: how long the rank
+/// waits for it.
+template <class Visit>
+void CostTable::each_exposed(const Instruction& n, double seconds, const Visit& visit) const {
   const double per_flop = n.flops > 0 ? seconds / n.flops : 0;
-  std::vector<double> exposed;
   double now = 0, free = 0;  // the rank's time; when the lane of its exchanges is free
   for (const ExchangeNote& note : n.exchanges) {
     now += note.flops * per_flop;
     free = std::max(now, free) + exchange_seconds(note);
     if (note.hiding_flops == ExchangeNote::kUntilNext) {
-      exposed.push_back(0);
+      visit(0.0);
       continue;
     }
     now += note.hiding_flops * per_flop;
-    exposed.push_back(std::max(0.0, free - now));
+    visit(std::max(0.0, free - now));
     now = std::max(now, free);
   }
+}
+
+std::vector<double> CostTable::exposed_seconds(const Instruction& n, double seconds) const {
+  std::vector<double> exposed;
+  each_exposed(n, seconds, [&](double one) { exposed.push_back(one); });
   return exposed;
 }
 
 double CostTable::all_exposed_seconds(const Instruction& n, double seconds) const {
   double all = 0;
-  for (const double exposed : exposed_seconds(n, seconds)) all += exposed;
+  each_exposed(n, seconds, [&](double one) { all += one; });
   return all;
 }
 

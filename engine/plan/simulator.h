@@ -73,6 +73,10 @@ struct CostTable {
   std::vector<double> exposed_seconds(const Instruction& n, double seconds) const;
   /// Their sum.
   double all_exposed_seconds(const Instruction& n, double seconds) const;
+
+ private:
+  template <class Visit>
+  void each_exposed(const Instruction& n, double seconds, const Visit& visit) const;
 };
 
 /// Simulates one rank from second 0. Throws kInternal for a plan that would deadlock (an instruction waits

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/device/cpu/thread_pool.h"
+#include "engine/nn/branch_sum.h"
 #include "engine/nn/feed_forward.h"
 #include "engine/nn/model.h"
 #include "kernels/include/each_kernel.h"
@@ -106,11 +107,13 @@ class Branch {
     ctx_.workspace = &workspace;
     const void* const x = type_ == DType::kBf16 ? static_cast<const void*>(in_.data()) : x_.data();
     const nn::FeedForwardSaved saved = branch_->take_saved(ctx_, saved_region, saved_region);
-    branch_->forward(ctx_, saved, y_.data(), x);
+    const nn::BranchSum y(ctx_, y_.data(), branch_->y_type(ctx_), model_.width),
+        dx(ctx_, dx_.data(), branch_->dx_type(ctx_), model_.width);
+    branch_->forward(ctx_, saved, &y, x);
     nn::FeedForwardMade made;
     branch_->take_weight_pass_inputs(ctx_, workspace, &made);
     branch_->take_activation(ctx_, saved, workspace, &made);
-    branch_->backward_input(ctx_, saved, made, dx_.data(), dy_.data(), DType::kF32);
+    branch_->backward_input(ctx_, saved, made, dx, dy_.data(), DType::kF32);
     branch_->backward_down_weight(ctx_, saved, made, dy_.data(), DType::kF32);
     branch_->backward_up_weight(ctx_, saved, made, x);
   }
