@@ -18,6 +18,7 @@ namespace hawser::train {
 namespace {
 
 constexpr int64_t kWords = 97, kDividedWords = 96;
+constexpr int64_t kFp8Size = 16;  ///< divides the sizes of a GPU's products of fp8 (rules_precision.cc)
 
 /// Sets fields and records their old values.
 class Shrinker {
@@ -36,15 +37,20 @@ class Shrinker {
   void at_most(const char* pointer, int64_t most) {
     if (get(pointer) > most) set(pointer, most);
   }
-  /// Limits a size that tensor-parallel ranks may divide. With NF4 it becomes the size of a block, so that no
-  /// rank has a part of one.
+  /// Limits a size of products that tensor-parallel ranks may divide. With NF4 it becomes the size of a block,
+  /// so that no rank has a part of one; with fp8 on a GPU it becomes a size that has such products.
   void at_most_divided(const char* pointer, int64_t most) {
     if (get(pointer) > 0 && divides_nf4()) return set(pointer, kNf4Block);
+    if (get(pointer) > 0 && multiplies_fp8())
+      return set(pointer, (most + kFp8Size - 1) / kFp8Size * kFp8Size);
     at_most(pointer, most);
   }
   bool divides_nf4() const {
     return get("/mesh/tp") > 1 && json_.contains("adapter") &&
            json_.at("adapter").value("base", std::string()) == "nf4";
+  }
+  bool multiplies_fp8() const {
+    return json_.value("precision", std::string()) == "fp8" && json_.value("device", std::string()) == "cuda";
   }
   OrderedJson& json() { return json_; }
   std::string changes() const { return changes_.dump(); }
@@ -139,7 +145,8 @@ void shrink_model(Shrinker* s, const config::ResolvedConfig& given) {
   const int64_t tp = s->get("/mesh/tp");
   s->at_most_divided("/model/head_dim", s->json()["model"].contains("latent") ? 10 : 8);
   s->at_most_divided("/model/width", 40);
-  s->at_most("/model/mlp_width", s->divides_nf4() ? kNf4Block * tp : 72 / tp * tp);
+  const int64_t unit = s->divides_nf4() ? kNf4Block : s->multiplies_fp8() ? kFp8Size : 1;
+  s->at_most("/model/mlp_width", std::max<int64_t>(1, 72 / (unit * tp)) * unit * tp);
   const int64_t words = s->get("/model/vocab_size");
   if (s->get("/model/padding_token") >= words) s->set("/model/padding_token", words - 1);
   shrink_layer_list(s, "/model/window_layers");

@@ -227,6 +227,7 @@ TEST_F(Rehearsal, MakesThePlansOfAttention) {
 TEST_F(Rehearsal, MakesThePlansOfAnEvaluationWithoutDropout) {
   auto* const plans = plugin_function<int64_t()>("hawser_emulated_sdpa_plans");
   config::ConfigTree config = for_library_attention();
+  config.set("/data/packing", "false");
   config.set("/model/dropout/attention", "0.1");
   std::atomic<bool> cancel{false};
   const auto cpu = Trainer::create(config, false, &cancel);

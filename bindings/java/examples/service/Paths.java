@@ -16,6 +16,7 @@ final class Paths {
           "init/base",
           "adapter/from",
           "objective/reference",
+          "teacher/from",
           "checkpoint/path",
           "offload/folder",
           "cuda/algorithm_cache",
