@@ -278,7 +278,7 @@ TEST(ParallelConfig, ExplainAndTheJsonSchemaKnowIt) {
   EXPECT_EQ(nlohmann::json::parse(explain(tree, "/batch/global_batch")).at("value"), 48);
   const nlohmann::json schema = nlohmann::json::parse(json_schema());
   EXPECT_EQ(schema.at("$defs").at("Zero").at("properties").at("stage").at("maximum"), 3);
-  EXPECT_EQ(schema.at("$defs").at("Mesh").at("properties").size(), 8u);
+  EXPECT_EQ(schema.at("$defs").at("Mesh").at("properties").size(), 9u);
   EXPECT_EQ(schema.at("$defs").at("OptimizerSection").at("properties").at("frozen").at("items").at("type"),
             "string");
 }

@@ -15,6 +15,7 @@
 #include "engine/report/kernel_calls_report.h"
 #include "tests/harness/layout_run.h"
 #include "tests/harness/random_config.h"
+#include "tests/harness/teacher_rows.h"
 
 namespace hawser::testing {
 namespace work_test {
@@ -100,6 +101,8 @@ void expect_planned_work_of(const std::string& json) {
     tokens[i] = static_cast<int32_t>(philox(3, i, 0).v[0] % static_cast<uint32_t>(config.model.vocab_size));
   train::BatchView batch;
   batch.tokens = tokens.data(), batch.targets = tokens.data(), batch.rows = rows, batch.cols = columns;
+  const TeacherRows teacher(config, 0, rows);
+  teacher.add_to(&batch);
   expect_planned_work(*trainer, [&] {
     trainer->push(batch);
     trainer->forward_backward();

@@ -14,6 +14,7 @@
 #include "engine/base/philox.h"
 #include "engine/comm/comm.h"
 #include "engine/config/config_tree.h"
+#include "tests/harness/teacher_rows.h"
 
 namespace hawser::testing {
 namespace {
@@ -28,8 +29,9 @@ uint32_t word(uint64_t row, uint64_t place) { return philox(11, row, place).v[0]
 struct PushedRows {
   std::vector<int32_t> tokens, targets;
   std::vector<float> references;
+  TeacherRows teacher;
 
-  PushedRows(const config::ResolvedConfig& c, int64_t first, int64_t rows) {
+  PushedRows(const config::ResolvedConfig& c, int64_t first, int64_t rows) : teacher(c, first, rows) {
     const bool pairs = c.objective.weighs_targets();
     const int64_t cols = c.batch.sequence;
     for (int64_t i = 0; i < rows; ++i) {
@@ -50,6 +52,7 @@ struct PushedRows {
     view.rows = rows, view.cols = cols;
     view.tokens = tokens.data(), view.targets = targets.data();
     view.references = references.empty() ? nullptr : references.data();
+    teacher.add_to(&view);
     return view;
   }
 };
