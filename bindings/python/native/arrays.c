@@ -232,8 +232,9 @@ static int open_element(PyObject* object, int i, array* arrays) {
   static const struct {
     const char* name;
     int integers, ndim;
-  } kinds[kBatchArrays] = {{"tokens", 1, 2},     {"targets", 1, 2},     {"document_begin", 1, 2},  {"weights", 0, 2},
-                           {"references", 0, 1}, {"teacher_ids", 1, 3}, {"teacher_logprobs", 0, 3}};
+  } kinds[kBatchArrays] = {{"tokens", 1, 2},          {"targets", 1, 2},    {"document_begin", 1, 2},
+                           {"weights", 0, 2},         {"references", 0, 1}, {"teacher_ids", 1, 3},
+                           {"teacher_logprobs", 0, 3}};
   const char* name = kinds[i].name;
   array* a = &arrays[i];
   if (kinds[i].integers && !array_integers(object, a, name, kinds[i].ndim)) return 0;
@@ -243,7 +244,8 @@ static int open_element(PyObject* object, int i, array* arrays) {
                  (long long)a->shape[0], (long long)arrays[0].shape[0]);
     return 0;
   }
-  if (kinds[i].ndim == 1 || (a->shape[0] == arrays[0].shape[0] && a->shape[1] == arrays[0].shape[1])) return 1;
+  if (kinds[i].ndim == 1 || (a->shape[0] == arrays[0].shape[0] && a->shape[1] == arrays[0].shape[1]))
+    return 1;
   PyErr_Format(PyExc_ValueError, "%s: its shape is [%lld, %lld%s], and that of tokens [%lld, %lld]", name,
                (long long)a->shape[0], (long long)a->shape[1], kinds[i].ndim == 3 ? ", .." : "",
                (long long)arrays[0].shape[0], (long long)arrays[0].shape[1]);
@@ -266,8 +268,9 @@ int batch_of(PyObject* tuple, array* arrays, hws_batch* batch) {
   }
   const int64_t top = data[5] ? arrays[5].shape[2] : 0, others = data[6] ? arrays[6].shape[2] : 0;
   if (top != others) {
-    PyErr_Format(PyExc_ValueError, "teacher_ids has %lld elements for each position, and teacher_logprobs %lld",
-                 (long long)top, (long long)others);
+    PyErr_Format(PyExc_ValueError,
+                 "teacher_ids has %lld elements for each position, and teacher_logprobs %lld", (long long)top,
+                 (long long)others);
     return 0;
   }
   memset(batch, 0, sizeof *batch);
