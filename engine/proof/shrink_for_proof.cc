@@ -37,8 +37,8 @@ class Shrinker {
   void at_most(const char* pointer, int64_t most) {
     if (get(pointer) > most) set(pointer, most);
   }
-  /// Limits a size of products that tensor-parallel ranks may divide. With NF4 it becomes the size of a block,
-  /// so that no rank has a part of one; with fp8 on a GPU it becomes a size that has such products.
+  /// Limits a size of products that tensor-parallel ranks may divide. With NF4 it becomes the size of a
+  /// block, so that no rank has a part of one; with fp8 on a GPU it becomes a size that has such products.
   void at_most_divided(const char* pointer, int64_t most) {
     if (get(pointer) > 0 && divides_nf4()) return set(pointer, kNf4Block);
     if (get(pointer) > 0 && multiplies_fp8())
