@@ -101,6 +101,23 @@ Json history_in(const std::string& checkpoint) {
   return Json::parse(checkpoint::inspect(checkpoint)).at("state").at("fp8_history");
 }
 
+/// The maxima of a discarded step, which had other rows, do not stay.
+TEST(FarFp8, AStepRecordsItsOwnMaximaOnly) {
+  const ScratchFolder folder;
+  Problem problem = problem_of(kDelayed);
+  problem.dropout = 0;
+  LayoutRun plain(problem, {}), discarding(problem, {});
+  for (LayoutRun* run : {&plain, &discarding}) run->step();
+  const Rows rows = rows_of(problem, problem.micro_batch, 9);
+  discarding.trainer().push(rows.view());
+  discarding.trainer().forward_backward();
+  discarding.trainer().discard(false);
+  for (LayoutRun* run : {&plain, &discarding}) run->step();
+  plain.trainer().saves().save(folder.file("plain"));
+  discarding.trainer().saves().save(folder.file("discarding"));
+  EXPECT_EQ(history_in(folder.file("plain")), history_in(folder.file("discarding")));
+}
+
 /// A discarded step changes no scale, and a checkpoint of the one continues on the other.
 TEST(FarFp8, HistoriesMoveBetweenTheDeviceAndTheCpu) {
   const ScratchFolder folder;

@@ -158,7 +158,7 @@ TEST_F(TeacherPass, AResumedRunReadsThePairsAndGivesTheSameBits) {
   }
 }
 
-TEST_F(TeacherPass, AFileWithAnotherNumberOfIdsIsIgnoredAndADamagedOneIsRefused) {
+TEST_F(TeacherPass, AFileOfAnotherTeacherOrNumberOfIdsIsIgnoredAndADamagedOneIsRefused) {
   const json kept = {{"checkpoint", {{"path", folder_.file("run")}}}};
   make(config(with_teacher(kept)))->loop().run(1, nullptr);
   json other = with_teacher(kept);
@@ -166,6 +166,10 @@ TEST_F(TeacherPass, AFileWithAnotherNumberOfIdsIsIgnoredAndADamagedOneIsRefused)
   EXPECT_FALSE(make(config(other))->teacher().read);
   other["teacher"]["top"] = kTop, other["teacher"]["temperature"] = 1;
   EXPECT_TRUE(make(config(other))->teacher().read) << "the pairs do not depend on the temperature";
+  const std::string another = folder_.file("another");
+  make(config({{"seed", 5}}, false))->saves().save(another);
+  other["teacher"]["from"] = another;
+  EXPECT_FALSE(make(config(other))->teacher().read) << "the pairs are of another teacher";
   const std::string path = folder_.file("run") + "/teacher.safetensors";
   std::string bytes = testing::text_of_file(path);
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
