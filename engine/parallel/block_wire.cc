@@ -201,8 +201,8 @@ void GroupWire::send_back(void* data, const char* host, int64_t bytes) {
 void GroupWire::carry_all_reduce(void* data, DType type, int64_t elements) {
   if (begins_in_place()) {
     HWS_CHECK(reduced_.size() < kMostBegun);
-    const comm::AllReducePiece& begun = reduced_.emplace_back(data, data, elements);
-    return has_begun(group_.all_reduce({&begun, 1}, sum_in(type)));
+    reduced_.push_back({data, data, elements});
+    return has_begun(group_.all_reduce({&reduced_.back(), 1}, sum_in(type)));
   }
   const int64_t bytes = elements * dtype_bytes(type);
   char* const host = host_of(data, 0);
@@ -226,8 +226,8 @@ void GroupWire::carry_all_gather(void* full, const void* shard, DType type, int6
 void GroupWire::carry_reduce_scatter(float* shard, const float* full, int64_t elements) {
   if (begins_in_place()) {
     HWS_CHECK(scattered_.size() < kMostBegun);
-    const comm::ReducePiece& begun = scattered_.emplace_back(shard, full, elements);
-    return has_begun(group_.reduce_scatter({&begun, 1}, sum_in(DType::kF32)));
+    scattered_.push_back({shard, full, elements});
+    return has_begun(group_.reduce_scatter({&scattered_.back(), 1}, sum_in(DType::kF32)));
   }
   const int64_t bytes = elements * dtype_bytes(DType::kF32);
   char *const host = host_of(full, 0), *const own = host_of(shard, ranks() * bytes);
