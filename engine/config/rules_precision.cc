@@ -9,6 +9,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/config/rules.h"
+#include "kernels/include/fp8_sizes.h"
 
 namespace hawser::config {
 namespace {
@@ -113,8 +114,7 @@ constexpr Check cuts_blocks_of(const char* message) {
           nearest_tp_of_blocks};
 }
 
-/// What must divide the sizes of a GPU's products of fp8 (kernels/cuda/matmul_fp8.h).
-constexpr int64_t kFp8Sizes = 16;
+using kernels::kFp8Sizes;
 
 /// True if tensor-parallel ranks divide `elements` evenly, but into sizes without products of fp8.
 bool is_uneven(int64_t elements, int64_t tp) { return elements % tp == 0 && elements / tp % kFp8Sizes != 0; }

@@ -80,15 +80,9 @@ void Attention::forward(const Context& ctx, const AttentionSaved& saved, const f
   full.qkv = inputs(ctx).full(ctx, saved.qkv), full.raw_qk = raw_inputs(ctx).full(ctx, saved.raw_qk);
   full.core.o = core_.output(ctx).full(ctx, saved.core.o);
   recompute(ctx, full, cos_sin, x, true);
-  project_out(ctx, y, full.core.o);
+  y.compute_forward(ctx, out_, full.core.o);
   inputs(ctx).encode(ctx, saved.qkv, full.qkv), raw_inputs(ctx).encode(ctx, saved.raw_qk, full.raw_qk);
   core_.output(ctx).encode(ctx, saved.core.o, full.core.o);
-}
-
-void Attention::project_out(const Context& ctx, const BranchSum& y, const void* o) const {
-  y.compute(ctx, [&](const Context& part, int64_t first, void* to) {
-    out_.forward(part, to, y.type(), out_.out(), advance(o, first * out_.in(), ctx.type), part.rows());
-  });
 }
 
 void Attention::recompute(const Context& ctx, AttentionSaved saved, const float* cos_sin, const void* x,
@@ -166,7 +160,7 @@ void Attention::forward_cached(const Context& ctx, const KvCache& cache, const f
   rotate(ctx, cos_sin, q, heads_, q_width, false);
   rotate(ctx, cos_sin, k, kv_heads_, kv_width, false);
   core_.forward_cached(ctx, core, {q, cache.rows, values, q_width, kv_width}, cache.length);
-  project_out(ctx, y, core.o);
+  y.compute_forward(ctx, out_, core.o);
 }
 
 }  // namespace hawser::nn

@@ -81,7 +81,6 @@ class Attention {
   void rotate(const Context& ctx, const float* cos_sin, void* x, int64_t heads, int64_t stride,
               bool inverse) const;
   void project(const Context& ctx, const AttentionSaved& saved, const void* x) const;
-  void project_out(const Context& ctx, const BranchSum& y, const void* o) const;
 
   const ModelConfig& model_;
   int64_t heads_, kv_heads_, head_dim_, qkv_width_, qk_width_;

@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "engine/nn/context.h"
+#include "engine/nn/linear.h"
 
 namespace hawser::nn {
 
@@ -49,6 +50,14 @@ class BranchSum {
       }
       exchange_.begin_sum(ctx, own_, whole_, begin, end, width_);
     }
+  }
+
+  /// Computes the addends x W^T of a linear from x[rows, in] (dense, activation type), and begins to sum
+  /// them.
+  void compute_forward(const Context& ctx, const Linear& linear, const void* x) const {
+    compute(ctx, [&](const Context& part, int64_t first, void* to) {
+      linear.forward(part, to, type_, linear.out(), advance(x, first * linear.in(), ctx.type), part.rows());
+    });
   }
 
   /// Returns memory for the addends of all rows in order, for a caller that computes them and then calls

@@ -175,17 +175,11 @@ void LatentAttention::forward(const Context& ctx, const LatentSaved& saved, cons
   RegionScope scope(*ctx.workspace);
   const LatentSaved all = moved(ctx, saved, &SavedRows::full);
   recompute(ctx, all, cos_sin, x, true);
-  project_out(ctx, y, all.core.o);
+  y.compute_forward(ctx, out_, all.core.o);
   saved_rows(ctx, down_width_).encode(ctx, saved.down, all.down);
   saved_rows(ctx, q_width_).encode(ctx, saved.q, all.q);
   saved_rows(ctx, kv_width_).encode(ctx, saved.kv, all.kv);
   core_.output(ctx).encode(ctx, saved.core.o, all.core.o);
-}
-
-void LatentAttention::project_out(const Context& ctx, const BranchSum& y, const void* o) const {
-  y.compute(ctx, [&](const Context& part, int64_t first, void* to) {
-    out_.forward(part, to, y.type(), out_.out(), advance(o, first * out_.in(), ctx.type), part.rows());
-  });
 }
 
 void LatentAttention::recompute(const Context& ctx, LatentSaved saved, const float* cos_sin, const void* x,
@@ -330,7 +324,7 @@ void LatentAttention::forward_cached(const Context& ctx, const KvCache& cache, c
   make_keys(ctx, kv, cache.rows, turned, rope_dim_, all);
   project_queries(ctx, here, cos_sin, q, x);
   core_.forward_cached(ctx, here.core, core_inputs(ctx, q, kv), cache.length);
-  project_out(ctx, y, here.core.o);
+  y.compute_forward(ctx, out_, here.core.o);
 }
 
 }  // namespace hawser::nn

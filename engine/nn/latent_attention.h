@@ -81,7 +81,6 @@ class LatentAttention final : private KeySource {
                       const void* x) const;
 
  private:
-  void project_out(const Context& ctx, const BranchSum& y, const void* o) const;
   SavedRows saved_rows(const Context& ctx, int64_t width) const {
     return {ctx.compress.qkv, ctx.rows(), width};
   }

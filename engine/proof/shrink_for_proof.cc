@@ -13,12 +13,14 @@
 #include "engine/nn/parameter.h"
 #include "engine/proof/prove_layout.h"
 #include "engine/proof/shrink_pipeline.h"
+#include "kernels/include/fp8_sizes.h"
 
 namespace hawser::train {
 namespace {
 
+using kernels::kFp8Sizes;
+
 constexpr int64_t kWords = 97, kDividedWords = 96;
-constexpr int64_t kFp8Size = 16;  ///< divides the sizes of a GPU's products of fp8 (rules_precision.cc)
 
 /// Sets fields and records their old values.
 class Shrinker {
@@ -42,7 +44,7 @@ class Shrinker {
   void at_most_divided(const char* pointer, int64_t most) {
     if (get(pointer) > 0 && divides_nf4()) return set(pointer, kNf4Block);
     if (get(pointer) > 0 && multiplies_fp8())
-      return set(pointer, (most + kFp8Size - 1) / kFp8Size * kFp8Size);
+      return set(pointer, (most + kFp8Sizes - 1) / kFp8Sizes * kFp8Sizes);
     at_most(pointer, most);
   }
   bool divides_nf4() const {
@@ -145,7 +147,7 @@ void shrink_model(Shrinker* s, const config::ResolvedConfig& given) {
   const int64_t tp = s->get("/mesh/tp");
   s->at_most_divided("/model/head_dim", s->json()["model"].contains("latent") ? 10 : 8);
   s->at_most_divided("/model/width", 40);
-  const int64_t unit = s->divides_nf4() ? kNf4Block : s->multiplies_fp8() ? kFp8Size : 1;
+  const int64_t unit = s->divides_nf4() ? kNf4Block : s->multiplies_fp8() ? kFp8Sizes : 1;
   s->at_most("/model/mlp_width", std::max<int64_t>(1, 72 / (unit * tp)) * unit * tp);
   const int64_t words = s->get("/model/vocab_size");
   if (s->get("/model/padding_token") >= words) s->set("/model/padding_token", words - 1);

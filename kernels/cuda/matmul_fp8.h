@@ -6,12 +6,10 @@
 #pragma once
 
 #include "kernels/cuda/cuda_stream.h"
+#include "kernels/include/fp8_sizes.h"
 #include "kernels/include/matmul.h"
 
 namespace hawser::kernels::cuda {
-
-/// What sizes of products of codes must be multiples of.
-constexpr int64_t kFp8Sizes = 16;
 
 /// codes = x[rows, n] as E4M3 or E5M2 (fp8_round.h, Fp8Tile::kTensor), dense, [n, rows] if `transposed`. 16
 /// divides rows and n, and codes begin at a multiple of 16 bytes.

@@ -34,12 +34,13 @@ std::vector<Layout> layouts_of(int64_t replicate, int64_t shard, int64_t accumul
 }  // namespace
 
 std::string name_of(const Cell& c) {
-  return fmt::format("{}{} {}{} {} {}{}{}{}{} heads {}, {}", c.problem.precision, c.problem.fp8,
-                     c.problem.optimizer, c.problem.muon_heads ? " by head" : "",
-                     c.problem.tied ? "tied" : "separate", c.problem.frozen ? "frozen" : "all",
-                     c.problem.like_gpt2 ? "" : " gemma", c.problem.documents ? " documents" : "",
-                     c.problem.rules.empty() ? "" : " rules", c.problem.teacher.empty() ? "" : " teacher",
-                     c.problem.heads, c.layout.name());
+  const Problem& p = c.problem;
+  return fmt::format("{}{} {}{} {} {}{}{}{}{}{}{}{} heads {}, {}", p.precision, p.fp8, p.optimizer,
+                     p.muon_heads ? " by head" : "", p.tied ? "tied" : "separate",
+                     p.frozen ? "frozen" : "all", p.like_gpt2 ? "" : " gemma",
+                     p.documents ? " documents" : "", p.rules.empty() ? "" : " rules",
+                     p.average >= 0 ? " average" : "", p.qk_clip > 0 ? " qk_clip" : "",
+                     p.teacher.empty() ? "" : " teacher ", p.teacher, p.heads, c.layout.name());
 }
 
 /// A limit that some heads of initial weights exceed.

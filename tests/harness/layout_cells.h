@@ -17,6 +17,7 @@ struct Cell {
   Layout layout;
 };
 
+/// Returns a name that differs for cells that differ.
 std::string name_of(const Cell& cell);
 /// Returns all cells of worlds of 1, 2, 3, 4, 6 and 8 ranks, but at most `most_ranks`.
 std::vector<Cell> all_cells(int64_t most_ranks);

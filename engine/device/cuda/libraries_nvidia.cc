@@ -33,20 +33,20 @@ bool open_cache(const DeviceRequest& request, const char* gpu, size_t version, A
   return false;
 }
 
-/// True if cuBLASLt multiplies fp8 on this GPU.
-bool has_fp8(int32_t index) {
-  cudaDeviceProp properties;
-  return cudaGetDeviceProperties(&properties, index) == cudaSuccess &&
-         (properties.major >= 9 || (properties.major == 8 && properties.minor == 9));
-}
-
-/// True if cuBLASLt's products with GELU are faster than a product and a separate kernel: on data centre GPUs
-/// since Hopper. They are slower on other GPUs, as users measured on 8.x and 12.x.
-bool gelu_belongs_in_epilogues(int32_t index) {
-  cudaDeviceProp properties;
-  return cudaGetDeviceProperties(&properties, index) == cudaSuccess &&
-         (properties.major == 9 || properties.major == 10);
-}
+/// The compute capability of a GPU; 0.0 if it is unknown.
+struct Capability {
+  int major = 0, minor = 0;
+  explicit Capability(int32_t index) {
+    cudaDeviceProp properties;
+    if (cudaGetDeviceProperties(&properties, index) == cudaSuccess)
+      major = properties.major, minor = properties.minor;
+  }
+  /// True if cuBLASLt multiplies fp8 on the GPU.
+  bool has_fp8() const { return major >= 9 || (major == 8 && minor == 9); }
+  /// True if cuBLASLt's products with GELU are faster than a product and a separate kernel: on data centre
+  /// GPUs since Hopper. They are slower on other GPUs, as users measured on 8.x and 12.x.
+  bool gelu_belongs_in_epilogues() const { return major == 9 || major == 10; }
+};
 
 bool start_cublaslt(CudaStream* stream, const DeviceRequest& request, const char* gpu, StickyError* failure) {
   char why[320] = "";
@@ -57,9 +57,10 @@ bool start_cublaslt(CudaStream* stream, const DeviceRequest& request, const char
                   "install it (CUDA Toolkit 13, or the nvidia-cublas package) where the loader finds it");
     return false;
   }
+  const Capability capability(request.index);
   AlgorithmChoice choice{.deterministic = request.deterministic,
-                         .gelu = gelu_belongs_in_epilogues(request.index),
-                         .fp8 = has_fp8(request.index)};
+                         .gelu = capability.gelu_belongs_in_epilogues(),
+                         .fp8 = capability.has_fp8()};
   if (!open_cache(request, gpu, api->GetVersion(), &choice, failure)) return false;
   stream->cublaslt = new (std::nothrow) CublasLt(*api, choice, *failure);
   if (stream->cublaslt == nullptr) {
