@@ -180,8 +180,8 @@ void fetch_next_queries(const AttentionBackward& args, int64_t b, int64_t head, 
   const int64_t first = b * s.q_rows() + q.query[0] + kTile,
                 last = least(first + kTile, b * s.q_rows() + s.seq_q) - 1, at = head * s.head_dim,
                 at_out = head * s.value_dim;
-  const int64_t here = b * out.batch_rows + q.query[0];
-  fetch_rows(out.dq + at, out.stride, here, here + q.n - 1, s.head_dim, i, n);
+  const int64_t here = out.row(b, q.query[0]);
+  fetch_rows(out.head(s, head), out.stride, here, here + q.n - 1, s.head_dim, i, n);
   fetch_rows(static_cast<const E*>(args.q) + at, s.q_stride, first, last, s.head_dim, i, n);
   fetch_rows(static_cast<const E*>(args.dout) + at_out, s.o_stride, first, last, s.value_dim, i, n);
   if (first_chunk)
@@ -216,7 +216,7 @@ void backward_queries(const AttentionBackward& args, int64_t b, int64_t head, co
   }
   end_sums(dq, q.vecs);
   for (int r = 0; r < q.n; ++r) {
-    float* to = out.dq + (b * out.batch_rows + q.query[r]) * out.stride + head * s.head_dim;
+    float* to = out.head(s, head) + out.row(b, q.query[r]) * out.stride;
     if (begins) {
       store_row(to, m.dq + r * width, s.head_dim, s.scale);
     } else if (!q.sees_nothing(r)) {
@@ -225,11 +225,16 @@ void backward_queries(const AttentionBackward& args, int64_t b, int64_t head, co
   }
 }
 
-/// Packs the key tile from `start` on as row `row` of the chunk, and clears its gradients. `last` is the last
-/// existing key.
+/// dk and dv of a key-value head between two waves: f32 [keys, padded width] each.
+struct KeySums {
+  float *dkeys, *dvalues;
+};
+
+/// Packs the key tile from `start` on as row `row` of the chunk. Its gradients begin with 0 or, if earlier
+/// heads of the group have added to them, with `sums`. `last` is the last existing key.
 template <class Words, class E>
 void load_keys(const AttentionBackward& args, int64_t b, int64_t kv_head, int64_t start, int64_t last,
-               int64_t row, const Scratch& m) {
+               int64_t row, const KeySums* sums, const Scratch& m) {
   const AttentionShape& s = args.s;
   constexpr int kPer = Words::kPerWord;
   const int64_t width = padded_width(s.head_dim), v_width = padded_width(s.value_dim),
@@ -244,73 +249,112 @@ void load_keys(const AttentionBackward& args, int64_t b, int64_t kv_head, int64_
   point_to_keys(rows, used, keys, s.kv_stride, start, start, last, zeros);
   pack_lines<Words>(m.keys + row * line_words<Words>(s.head_dim), rows, used, s.head_dim);
   if (kPer > 1) pack_across<Words>(m.keys_across + row / kPer * width, rows, used, s.head_dim);
-  zero(m.dkeys + row * width, used * width);
-  zero(m.dvalues + row * v_width, used * v_width);
+  if (sums == nullptr) {
+    zero(m.dkeys + row * width, used * width);
+    zero(m.dvalues + row * v_width, used * v_width);
+  } else {
+    copy(m.dkeys + row * width, sums->dkeys + start * width, used * width);
+    copy(m.dvalues + row * v_width, sums->dvalues + start * v_width, used * v_width);
+  }
   fetch_rows(keys, s.kv_stride, start + kTile, least(start + 2 * kTile - 1, last), s.head_dim, 0, 1);
   fetch_rows(values, s.kv_stride, start + kTile, least(start + 2 * kTile - 1, last), s.value_dim, 0, 1);
 }
 
-/// Processes the keys [span_begin, span_end) of one key-value head.
+/// Processes the keys [span_begin, span_end) for some heads of a group.
 template <class Words, class E>
-void backward_span(const AttentionBackward& args, int64_t b, int64_t kv_head, int64_t span_begin,
-                   int64_t span_end, const QueryGradient& out, const Scratch& m) {
+void backward_span(const AttentionBackward& args, const Heads& heads, int64_t span_begin, int64_t span_end,
+                   const QueryGradient& out, const KeySums& sums, const Scratch& m) {
   const AttentionShape& s = args.s;
   const int64_t group = s.heads / s.kv_heads, chunk = cut_keys(s).chunk;
+  const bool first_heads = heads.first % group == 0, last_heads = heads.last % group == 0;
   zero(m.zeros, padded_width(most(s.head_dim, s.value_dim)));
   for (int64_t begin = span_begin; begin < span_end; begin += chunk) {
     const int64_t end = least(begin + chunk, span_end);
     int64_t loaded = begin;
     SeenKeys met = {end, begin};
-    for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+    for (int64_t head = heads.first; head < heads.last; ++head) {
       for (int64_t t0 = first_query(s, begin); t0 < s.seq_q; t0 += kTile) {
         // A key tile is loaded when the first tile of queries reaches its columns, because that tile is the
         // first to use it.
         for (; loaded < end && loaded < key_below(s) + t0 + kTile; loaded += kTile)
-          load_keys<Words, E>(args, b, kv_head, loaded, end - 1, loaded - begin, m);
+          load_keys<Words, E>(args, heads.b, heads.kv_head, loaded, end - 1, loaded - begin,
+                              first_heads ? nullptr : &sums, m);
         QueryTile q;
         const int n = static_cast<int>(least(kTile, s.seq_q - t0));
-        set_rows(q, s, b, 0, n, head, t0);
+        set_rows(q, s, heads.b, 0, n, head, t0);
         finish_rows(q, n);
         const SeenKeys seen = seen_of(q, begin, end);
         if (seen.any()) met = {least(met.from, seen.from), most(met.end, seen.end)};
-        backward_queries<Words, E>(args, b, head, q, begin, end, begin == span_begin, out, m);
+        backward_queries<Words, E>(args, heads.b, head, q, begin, end, begin == span_begin, out, m);
       }
     }
-    if (has_f32_gradients(args)) {
-      store_keys<float>(args, b, kv_head, begin, end, met, m.dkeys, m.dvalues);
+    if (!last_heads) {
+      const int64_t width = padded_width(s.head_dim), v_width = padded_width(s.value_dim);
+      copy(sums.dkeys + begin * width, m.dkeys, (loaded - begin) * width);
+      copy(sums.dvalues + begin * v_width, m.dvalues, (loaded - begin) * v_width);
+    } else if (has_f32_gradients(args)) {
+      store_keys<float>(args, heads.b, heads.kv_head, begin, end, met, m.dkeys, m.dvalues);
     } else {
-      store_keys<E>(args, b, kv_head, begin, end, met, m.dkeys, m.dvalues);
+      store_keys<E>(args, heads.b, heads.kv_head, begin, end, met, m.dkeys, m.dvalues);
     }
   }
+}
+
+/// Processes a wave: heads first..first + wave.heads of the groups [begin, end). `memory` holds the shares of
+/// the wave and, after them, dk and dv of all groups if several waves share a group.
+template <class Words, class E>
+void backward_wave(const AttentionBackward& args, const Spans& spans, const Wave& wave, int64_t begin,
+                   int64_t end, int64_t first, float* workers_memory, float* memory, Stream& stream) {
+  const AttentionShape& s = args.s;
+  const int64_t group = s.heads / s.kv_heads, groups = end - begin, heads = least(wave.heads, group - first);
+  const int64_t worker_floats = scratch_floats<Words>(s, spans.chunk), width = heads * s.head_dim,
+                between = groups * s.seq_q * width;  // floats between the shares of two spans
+  const bool in_shares = gathers_in_shares(args, spans.count);
+  float* const sums = memory + spans.count * wave.groups * s.seq_q * wave.heads * s.head_dim;
+  const auto heads_of = [&](int64_t i) {
+    const int64_t kv_head = (begin + i) % s.kv_heads, at = kv_head * group + first;
+    return Heads{(begin + i) / s.kv_heads, kv_head, at, at + heads};
+  };
+  // The first span starts first, because under a causal mask it has the most queries.
+  parallel(stream, groups * spans.count, [&](int64_t task, int32_t worker) {
+    const int64_t span = task / groups, i = task % groups;
+    const Heads of = heads_of(i);
+    const QueryGradient out =
+        in_shares
+            ? QueryGradient{memory + span * between + i * s.seq_q * width, 0, width, of.first, false}
+            : QueryGradient{static_cast<float*>(args.dq), s.q_rows(), dq_stride(args), 0, args.accumulate_q};
+    float* const dkeys = sums + (begin + i) * (dkeys_floats(s) + dvalues_floats(s));
+    const KeySums kept = {dkeys, dkeys + dkeys_floats(s)};
+    backward_span<Words, E>(args, of, span * spans.keys, least((span + 1) * spans.keys, s.seq_k), out, kept,
+                            scratch_at<Words>(workers_memory + worker * worker_floats, s, spans.chunk));
+  });
+  if (!in_shares) return;
+  parallel_ranges(stream, groups * s.seq_q, 32, [&](int64_t from, int64_t to) {
+    for (int64_t i = from / s.seq_q; i * s.seq_q < to; ++i) {
+      const int64_t t = most(from - i * s.seq_q, 0), last = least(to - i * s.seq_q, s.seq_q);
+      const float* const shares = memory + i * s.seq_q * width;
+      if (has_f32_gradients(args)) {
+        add_shares_of_rows<float>(args, spans, heads_of(i), shares, between, t, last);
+      } else {
+        add_shares_of_rows<E>(args, spans, heads_of(i), shares, between, t, last);
+      }
+    }
+  });
 }
 
 template <class Words, class E>
 void backward(const AttentionBackward& args, Stream& stream) {
   const AttentionShape& s = args.s;
   const Spans spans = cut_keys(s);
-  const bool in_shares = gathers_in_shares(args, spans.count);
-  const int64_t groups = s.batch * s.kv_heads, share_width = s.heads * s.head_dim,
-                worker_floats = scratch_floats<Words>(s, spans.chunk);
+  const Wave wave = cut_heads(args, spans.count, stream.num_workers);
+  const int64_t groups = s.batch * s.kv_heads;
   float* const base = static_cast<float*>(args.workspace);
-  float* const shares = base + stream.num_workers * worker_floats;
-  // The first span starts first, because under a causal mask it has the most queries.
-  parallel(stream, groups * spans.count, [&](int64_t task, int32_t worker) {
-    const int64_t span = task / groups, b = task % groups / s.kv_heads, kv_head = task % s.kv_heads;
-    const QueryGradient out =
-        in_shares
-            ? QueryGradient{shares + span * s.batch * s.seq_q * share_width, s.seq_q, share_width, false}
-            : QueryGradient{static_cast<float*>(args.dq), s.q_rows(), dq_stride(args), args.accumulate_q};
-    backward_span<Words, E>(args, b, kv_head, span * spans.keys, least((span + 1) * spans.keys, s.seq_k), out,
-                            scratch_at<Words>(base + worker * worker_floats, s, spans.chunk));
-  });
-  if (!in_shares) return;
-  parallel_ranges(stream, s.batch * s.seq_q, 32, [&](int64_t first, int64_t last) {
-    if (has_f32_gradients(args)) {
-      add_shares_of_rows<float>(args, spans, shares, first, last);
-    } else {
-      add_shares_of_rows<E>(args, spans, shares, first, last);
-    }
-  });
+  float* const memory = base + stream.num_workers * scratch_floats<Words>(s, spans.chunk);
+  for (int64_t begin = 0; begin < groups; begin += wave.groups) {
+    for (int64_t first = 0; first < s.heads / s.kv_heads; first += wave.heads)
+      backward_wave<Words, E>(args, spans, wave, begin, least(begin + wave.groups, groups), first, base,
+                              memory, stream);
+  }
 }
 
 }  // namespace
@@ -320,12 +364,10 @@ int64_t attention_backward_workspace_bytes(const AttentionBackward& said, int32_
   const AttentionShape& s = args.s;
   if (s.batch <= 0 || s.seq_k <= 0 || s.kv_heads <= 0) return 0;
   const Spans largest = largest_spans(s);
-  const int64_t keys = largest.chunk, shares = gathers_in_shares(args, largest.count)
-                                                   ? largest.count * s.batch * s.seq_q * s.heads * s.head_dim
-                                                   : 0;
   const int64_t scratch =
-      with_words(s, [&](auto words, auto) { return scratch_floats<decltype(words)>(s, keys); });
-  return (num_workers * scratch + shares) * static_cast<int64_t>(sizeof(float));
+      with_words(s, [&](auto words, auto) { return scratch_floats<decltype(words)>(s, largest.chunk); });
+  return (num_workers * scratch + wave_floats(args, largest.count, num_workers)) *
+         static_cast<int64_t>(sizeof(float));
 }
 
 void attention_backward(const AttentionBackward& said, Stream& stream) {

@@ -105,6 +105,9 @@ inline void fetch_floats(const float* x, int64_t n) {
 inline void zero(float* x, int64_t n) {
   for (int64_t j = 0; j < n; j += kLanes) vstore(x + j, vzero());
 }
+inline void copy(float* to, const float* from, int64_t n) {
+  for (int64_t j = 0; j < n; j += kLanes) vstore(to + j, vload(from + j));
+}
 
 /// to[j] = scale * from[j], j < d.
 template <class E>

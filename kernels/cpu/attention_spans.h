@@ -1,5 +1,6 @@
-// Divides keys into spans and chunks for attention backward (attention_backward.cc), and writes the gradients
-// to the caller's memory: dq as the sum of the spans' shares, dk and dv from the chunk's memory.
+// Divides keys into spans and chunks, and heads into waves, for attention backward (attention_backward.cc),
+// and writes the gradients to the caller's memory: dq as the sum of the spans' shares, dk and dv from the
+// chunk's memory.
 #pragma once
 
 #include <type_traits>
@@ -55,6 +56,57 @@ inline bool gathers_in_shares(const AttentionBackward& args, int64_t spans) {
   return spans > 1 || !has_f32_gradients(args);
 }
 
+/// The heads that are in work at a time: `heads` query heads of each of `groups` key-value heads. Key-value
+/// heads are numbered through the batch.
+struct Wave {
+  int64_t groups, heads;
+};
+
+/// How many key-value heads give each worker four tasks, because some are longer than others; at least one.
+inline int64_t busy_groups(int64_t spans, int32_t workers) { return most(1, 4 * workers / spans); }
+
+/// Divides the heads so that the shares of a wave fit into share_bytes or, if they do not, each wave has one
+/// query head of as few key-value heads as keep the workers busy.
+HWS_SMALL Wave cut_heads(const AttentionBackward& args, int64_t spans, int32_t workers) {
+  const AttentionShape& s = args.s;
+  const int64_t groups = s.batch * s.kv_heads, group = s.heads / s.kv_heads;
+  const int64_t head_bytes = spans * s.seq_q * s.head_dim * static_cast<int64_t>(sizeof(float));
+  const int64_t fitting = args.share_bytes / most(1, head_bytes);
+  if (!gathers_in_shares(args, spans) || fitting >= groups * group) return {groups, group};
+  if (fitting < groups) {
+    return {least(groups, most(fitting, busy_groups(spans, workers))), 1};
+  }
+  const int64_t waves = (group + fitting / groups - 1) / (fitting / groups);
+  return {groups, (group + waves - 1) / waves};
+}
+
+/// Floats of dk of one key-value head in rows of padded width, up to a multiple of kTile keys; and of dv.
+inline int64_t dkeys_floats(const AttentionShape& s) {
+  return round_up(s.seq_k, kTile) * padded_width(s.head_dim);
+}
+inline int64_t dvalues_floats(const AttentionShape& s) {
+  return round_up(s.seq_k, kTile) * padded_width(s.value_dim);
+}
+
+/// Floats that suffice for the shares of all waves, and for the gradients of keys between two waves, of this
+/// and of shorter sequences.
+HWS_SMALL int64_t wave_floats(const AttentionBackward& args, int64_t most_spans, int32_t workers) {
+  const AttentionShape& s = args.s;
+  const int64_t groups = s.batch * s.kv_heads, group = s.heads / s.kv_heads;
+  const int64_t limit = args.share_bytes / static_cast<int64_t>(sizeof(float));
+  int64_t floats = 0;
+  for (int64_t spans = 1; spans <= most_spans; ++spans) {
+    if (!gathers_in_shares(args, spans)) continue;
+    const int64_t head = spans * s.seq_q * s.head_dim, all = head * groups * group;
+    const int64_t busy = least(groups, busy_groups(spans, workers));
+    floats =
+        most(floats, all <= limit ? all
+                                  : most(limit, busy * head) +
+                                        (group > 1 ? groups * (dkeys_floats(s) + dvalues_floats(s)) : 0));
+  }
+  return floats;
+}
+
 /// The first query of the first tile whose columns reach key `begin`. For key 0 it is that of tile 0, so that
 /// the first span initialises dq of every query.
 inline int64_t first_query(const AttentionShape& s, int64_t begin) {
@@ -62,11 +114,14 @@ inline int64_t first_query(const AttentionShape& s, int64_t begin) {
   return begin == 0 || query < 0 ? 0 : query / kTile * kTile;
 }
 
-/// Where dq of a span accumulates: row (b, t), head h is at + (b * batch_rows + t) * stride + h * head_dim.
+/// Where dq of a span accumulates.
 struct QueryGradient {
   float* dq;
-  int64_t batch_rows, stride;
+  int64_t batch_rows, stride, first_head;
   bool begun;  // true if all rows have a value before the first chunk
+
+  float* head(const AttentionShape& s, int64_t h) const { return dq + (h - first_head) * s.head_dim; }
+  int64_t row(int64_t b, int64_t t) const { return b * batch_rows + t; }
 };
 
 /// The keys [from, end), between `begin` and `end`, that a query tile sees. Empty if from >= end.
@@ -108,18 +163,22 @@ HWS_SMALL void store_keys(const AttentionBackward& args, int64_t b, int64_t kv_h
   }
 }
 
-/// Computes dq of query t of batch row b for all heads: adds the shares of the spans that its tile reached,
-/// in ascending order.
+/// Query heads [first, last) of the key-value head `kv_head` of batch row b.
+struct Heads {
+  int64_t b, kv_head, first, last;
+};
+
+/// Computes dq of query t for these heads: adds the shares of the spans that its tile reached, in ascending
+/// order. A share of the query begins `between` floats after the one before.
 template <class G>
-void add_shares(const AttentionBackward& args, const Spans& spans, const float* shares, int64_t b,
-                int64_t t) {
+void add_shares(const AttentionBackward& args, const Spans& spans, const Heads& heads, const float* share,
+                int64_t between, int64_t t) {
   const AttentionShape& s = args.s;
-  const int64_t n = s.heads * s.head_dim, between = s.batch * s.seq_q * n;
-  const float* const share = shares + (b * s.seq_q + t) * n;
+  const int64_t n = (heads.last - heads.first) * s.head_dim;
   const int64_t reached = key_below(s) + t / kTile * kTile + kTile - 1;  // the last key row that the tile
                                                                          // reaches
   const int64_t met = most(1, least(spans.count, reached / spans.keys + 1));
-  G* dq = static_cast<G*>(args.dq) + (b * s.q_rows() + t) * dq_stride(args);
+  G* dq = static_cast<G*>(args.dq) + (heads.b * s.q_rows() + t) * dq_stride(args) + heads.first * s.head_dim;
   for (int64_t j = 0; j < n; j += kLanes) {
     const int lanes = static_cast<int>(least(kLanes, n - j));
     vf sum = vload_n(share + j, lanes);
@@ -129,17 +188,17 @@ void add_shares(const AttentionBackward& args, const Spans& spans, const float* 
   }
 }
 
-/// Adds the shares of rows first..last, numbered through the batch. If dq accumulates, rows that see none of
-/// the keys stay unchanged.
+/// Adds the shares of the queries first..last. If dq accumulates, rows that see none of the keys stay
+/// unchanged.
 template <class G>
-HWS_SMALL void add_shares_of_rows(const AttentionBackward& args, const Spans& spans, const float* shares,
-                                  int64_t first, int64_t last) {
+HWS_SMALL void add_shares_of_rows(const AttentionBackward& args, const Spans& spans, const Heads& heads,
+                                  const float* shares, int64_t between, int64_t first, int64_t last) {
   const AttentionShape& s = args.s;
   QueryTile q;
-  for (int64_t row = first; row < last; ++row) {
-    const int64_t b = row / s.seq_q, t = row % s.seq_q;
-    if (args.accumulate_q) set_rows(q, s, b, 0, 1, 0, t);
-    if (!args.accumulate_q || !q.sees_nothing(0)) add_shares<G>(args, spans, shares, b, t);
+  for (int64_t t = first; t < last; ++t) {
+    if (args.accumulate_q) set_rows(q, s, heads.b, 0, 1, 0, t);
+    if (!args.accumulate_q || !q.sees_nothing(0))
+      add_shares<G>(args, spans, heads, shares + t * (heads.last - heads.first) * s.head_dim, between, t);
   }
 }
 
