@@ -176,6 +176,14 @@ constexpr Derivation kDerivations[] = {
        const int64_t width = c.integer("/model/width"), heads = c.integer("/model/heads");
        return width % heads == 0 ? Value::of_int(width / heads) : Value();
      }},
+    {"model.rope.dim = head_dim, if positions are rotary and attention is not latent",
+     "/model/rope/dim",
+     {"/model/head_dim", "/model/position", "/model/latent/kv_rank"},
+     [](const Effective& c) {
+       const bool rotates = c.is("/model/position", "rotary") && c.integer("/model/latent/kv_rank") == 0;
+       const int64_t head_dim = c.integer("/model/head_dim");
+       return rotates && head_dim % 2 == 0 ? Value::of_int(head_dim) : Value();
+     }},
     {"model.mlp_width = 4 width, gated forms 8/3 width rounded up to 64",
      "/model/mlp_width",
      {"/model/width", "/model/mlp"},

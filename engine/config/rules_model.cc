@@ -27,6 +27,14 @@ bool any_window_layer(const Effective& c, bool (*bad)(int64_t layer, int64_t lay
 
 bool is_latent(const Effective& c) { return c.integer("/model/latent/kv_rank") > 0; }
 
+bool rotates_heads(const Effective& c) { return c.is("/model/position", "rotary") && !is_latent(c); }
+
+bool is_rope_dim_given(const Effective& c) {
+  return c.has("/model/rope/dim") && c.origin("/model/rope/dim") != Origin::kRule;
+}
+
+bool is_odd(const Effective& c, const char* pointer) { return c.integer(pointer) % 2 != 0; }
+
 constexpr Check kModelChecks[] = {
     {"/model/tied_head",
      {"/model/head", "/model/tied_head"},
@@ -55,11 +63,27 @@ constexpr Check kModelChecks[] = {
     {"/model/head_dim",
      {"/model/head_dim", "/model/position", "/model/latent/kv_rank"},
      [](const Effective& c) {
-       return c.is("/model/position", "rotary") && !is_latent(c) && c.integer("/model/head_dim") % 2 != 0;
+       return rotates_heads(c) && !is_rope_dim_given(c) && is_odd(c, "/model/head_dim");
      },
      "head_dim {/model/head_dim} is odd, but rotary positions rotate pairs of features",
-     "use {}",
+     "use {}, or give the number of rotated features, /model/rope/dim",
      [](const Effective& c) { return fmt::format("{}", c.integer("/model/head_dim") + 1); }},
+    {"/model/rope/dim",
+     {"/model/rope/dim", "/model/head_dim", "/model/position", "/model/latent/kv_rank"},
+     [](const Effective& c) {
+       return rotates_heads(c) && is_rope_dim_given(c) &&
+              (is_odd(c, "/model/rope/dim") || c.integer("/model/rope/dim") > c.integer("/model/head_dim"));
+     },
+     "rope.dim {/model/rope/dim} must be even and at most head_dim {/model/head_dim}",
+     "use an even number such as {}",
+     [](const Effective& c) {
+       return fmt::format("{}", std::max<int64_t>(2, c.integer("/model/head_dim") / 2 / 2 * 2));
+     }},
+    {"/model/rope/dim",
+     {"/model/rope/dim", "/model/latent/kv_rank"},
+     [](const Effective& c) { return is_latent(c) && is_rope_dim_given(c); },
+     "latent attention rotates the end of each head, not its start",
+     "use /model/latent/rope_dim"},
     {"/model/latent/kv_rank",
      {"/model/latent/kv_rank"},
      [](const Effective& c) { return c.integer("/model/latent/kv_rank") == 1; },

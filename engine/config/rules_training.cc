@@ -221,6 +221,7 @@ std::vector<Dependence> model_dependences() {
       {"/model/rope/mscale_all_dim", "/model/rope/scaling", {"yarn"}},
       {"/model/rope/truncate", "/model/rope/scaling", {"yarn"}},
       {"/model/rope/window_theta", "/model/position", {"rotary"}},
+      {"/model/rope/dim", "/model/position", {"rotary"}},
       {"/model/logit_softcap", "/model/head", {"language"}},
       {"/model/latent/q_rank", "/model/latent/kv_rank", {}},
       {"/model/latent/rope_dim", "/model/latent/kv_rank", {}},

@@ -47,6 +47,7 @@ AttentionInputs Attention::core_inputs(const Context& ctx, const AttentionSaved&
           advance(saved.qkv, qk_width_, ctx.type), qkv_width_, qkv_width_};
 }
 
+/// Rotates the first rope_dim elements of each head.
 void Attention::rotate(const Context& ctx, const float* cos_sin, void* x, int64_t heads, int64_t stride,
                        bool inverse) const {
   if (model_.position != Position::kRotary) return;
@@ -55,7 +56,8 @@ void Attention::rotate(const Context& ctx, const float* cos_sin, void* x, int64_
   r.cos_sin = cos_sin;
   r.positions = ctx.positions_BT;
   r.type = ctx.type;
-  r.rows = ctx.rows(), r.heads = heads, r.d = head_dim_, r.stride = stride;
+  r.rows = ctx.rows(), r.heads = heads, r.d = model_.rope_dim(), r.stride = stride;
+  r.head_stride = head_dim_;
   r.inverse = inverse;
   ctx.kernels->rope(r, *ctx.stream);
 }

@@ -37,6 +37,7 @@ struct RopeConfig {
   double mscale = 0, mscale_all_dim = 0;             // used by yarn; 0: not given
   bool truncate = false;                             // used by yarn: round the ramp's bounds to integers
   double window_theta = 0;  // for layers with a window, which have no scaling; 0: same as the other layers
+  int64_t dim = 0;          // rotated elements at the start of a head; not for latent attention
 };
 
 /// Latent attention (DeepSeek-V2, arXiv 2405.04434): keys and values of all heads are computed from one
@@ -131,7 +132,7 @@ struct ModelConfig {
   bool is_latent() const { return latent.kv_rank > 0; }
   int64_t value_dim() const { return is_latent() ? latent.value_dim : head_dim; }  ///< values of a head
   /// Rotated elements of a head.
-  int64_t rope_dim() const { return is_latent() ? latent.rope_dim : head_dim; }
+  int64_t rope_dim() const { return is_latent() ? latent.rope_dim : rope.dim; }
   bool is_sparse(int64_t layer) const { return moe.experts > 0 && moe.layers(layer); }
   bool has_dense_layer() const {
     return moe.experts == 0 ||
@@ -213,6 +214,7 @@ void each_model_key(Model& m, Visit&& visit) {
   visit("rope/mscale_all_dim", m.rope.mscale_all_dim, yarn);
   visit("rope/truncate", m.rope.truncate, yarn);
   visit("rope/window_theta", m.rope.window_theta, rotary);
+  visit("rope/dim", m.rope.dim, rotary && !m.is_latent());
   visit("bias/q", m.bias.q, true);
   visit("bias/k", m.bias.k, true);
   visit("bias/v", m.bias.v, true);

@@ -205,12 +205,12 @@ class ReferenceModel {
     return y;
   }
 
-  /// Applies QK-norm to each head of q or k, then rotates the pairs (j, j + D/2), if the model does.
+  /// Applies QK-norm and rotates pairs (j, j + R/2) of the first R features of each head, if the model does.
   void prepare_heads(Rows& x, const std::string& norm_name) const {
     for (size_t t = 0; t < x.size(); ++t) {
       for (T* head = x[t].data(); head < x[t].data() + x[t].size(); head += m_.head_dim) {
         if (m_.qk_norm) normalise(head, m_.head_dim, find(norm_name + ".weight"), nullptr, false);
-        if (m_.position == nn::Position::kRotary) turn(head, t, m_.head_dim, false);
+        if (m_.position == nn::Position::kRotary) turn(head, t, m_.rope.dim, false);
       }
     }
   }

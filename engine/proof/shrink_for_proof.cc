@@ -131,6 +131,16 @@ void shrink_latent(Shrinker* s) {
   s->at_most_divided("/model/latent/q_rank", 14);
 }
 
+/// Keeps whether a part of each head rotates, or the whole head.
+void shrink_rotation(Shrinker* s, const nn::ModelConfig& given) {
+  if (given.position != nn::Position::kRotary || given.is_latent()) return;
+  const int64_t head_dim = s->get("/model/head_dim");
+  if (given.rope.dim == given.head_dim)
+    s->set("/model/rope/dim", head_dim);
+  else
+    s->at_most("/model/rope/dim", std::max<int64_t>(2, head_dim / 4 * 2));
+}
+
 /// Keeps whether tp divides the vocabulary, because ranks pad their shards only if there is a remainder.
 void shrink_vocabulary(Shrinker* s, const config::ResolvedConfig& given) {
   const bool divides = given.model.vocab_size % s->get("/mesh/tp") == 0;
@@ -146,6 +156,7 @@ void shrink_model(Shrinker* s, const config::ResolvedConfig& given) {
   shrink_latent(s);
   const int64_t tp = s->get("/mesh/tp");
   s->at_most_divided("/model/head_dim", s->json()["model"].contains("latent") ? 10 : 8);
+  shrink_rotation(s, given.model);
   s->at_most_divided("/model/width", 40);
   const int64_t unit = s->divides_nf4() ? kNf4Block : s->multiplies_fp8() ? kFp8Sizes : 1;
   s->at_most("/model/mlp_width", std::max<int64_t>(1, 72 / (unit * tp)) * unit * tp);

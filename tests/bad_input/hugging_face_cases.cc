@@ -153,6 +153,19 @@ std::vector<Case> configs_of_experts() {
       config(R"({"model_type": "deepseek_v3", "qk_nope_head_dim": 200})",
              {"/qk_nope_head_dim is 200", "264 features", "at most 256"}),
       config(R"({"model_type": "deepseek_v3", "mlp_bias": true})", {"/mlp_bias"}),
+      config(R"({"model_type": "glm4_moe", "head_dim": 128, "num_nextn_predict_layers": 1})",
+             {"/num_nextn_predict_layers is 1", "further tokens", "init.ignore_keys"}),
+      config(R"({"model_type": "glm4_moe", "head_dim": 128, "partial_rotary_factor": 0.04})",
+             {"/partial_rotary_factor is 0.04", "5 of the 128 features", "an even number from 2 to 128"}),
+      config(
+          R"({"model_type": "glm4_moe", "head_dim": 128, "rope_parameters": {"rope_type": "default", "partial_rotary_factor": 1.5}})",
+          {"/rope_parameters/partial_rotary_factor is 1.5", "192 of the 128 features"}),
+      config(
+          R"({"model_type": "glm4_moe", "head_dim": 128, "partial_rotary_factor": 0.5, "rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.25}})",
+          {"/partial_rotary_factor is 0.5", "rope_parameters has 0.25", "remove the wrong one"}),
+      config(R"({"model_type": "glm4_moe", "head_dim": 128, "mlp_bias": true})", {"/mlp_bias"}),
+      config(R"({"model_type": "qwen3_moe", "partial_rotary_factor": 0.5})",
+             {"/partial_rotary_factor is not 1", "for this model type"}),
   };
 }
 

@@ -126,7 +126,7 @@ TEST(Gguf, EachFamilyHasEachOfItsNumbers) {
     SCOPED_TRACE(family);
     const Scratch scratch;
     hf::Json config = hf::config_of(family);
-    if (family.ends_with("_moe")) config["mlp_only_layers"] = hf::Json::array();
+    if (config.contains("mlp_only_layers")) config["mlp_only_layers"] = hf::Json::array();
     if (family == "qwen3_moe") config["norm_topk_prob"] = true;
     if (family.starts_with("gemma")) config["query_pre_attn_scalar"] = 8;
     if (family == "gpt2") config["activation_function"] = "gelu_new";

@@ -87,7 +87,19 @@ Cases later_cases() {
        with(small("deepseek_v3"),
             {{"num_key_value_heads", nullptr},
              {"rope_scaling",
-              {{"type", "yarn"}, {"factor", 40.0}, {"mscale", 1.0}, {"mscale_all_dim", 1.0}}}})}};
+              {{"type", "yarn"}, {"factor", 40.0}, {"mscale", 1.0}, {"mscale_all_dim", 1.0}}}})},
+      {"glm4_moe", with(small("glm4_moe"), {{"head_dim", 44},  // 44 * (30.0 / 44) is below 30
+                                            {"partial_rotary_factor", 0.69},
+                                            {"attention_bias", true},
+                                            {"norm_topk_prob", false},
+                                            {"n_group", 4},
+                                            {"topk_group", 2}})},
+      {"glm4_moe", with(small("glm4_moe"),
+                        {{"head_dim", 12},
+                         {"use_qk_norm", true},
+                         {"attention_bias", true},
+                         {"rope_parameters",
+                          {{"rope_type", "linear"}, {"factor", 2.0}, {"partial_rotary_factor", 1.0 / 3}}}})}};
 }
 
 TEST(HfConfig, AMadeConfigMeansTheModelItWasMadeFrom) {
@@ -113,7 +125,7 @@ TEST(HfConfig, AMadeConfigMeansTheModelItWasMadeFrom) {
       obstacles(model),
       "gpt2: positions are not learned; llama, mistral, qwen2, qwen3, gemma2, gemma3_text: positions are "
       "not rotary; mixtral, "
-      "qwen2_moe, qwen3_moe, dots1, deepseek_v3: there are no experts");
+      "qwen2_moe, qwen3_moe, dots1, deepseek_v3, glm4_moe: there are no experts");
 }
 
 /// Zeros replace the biases that GPT-2 always has, but a single tensor holds those of q, k and v.
@@ -151,6 +163,69 @@ TEST(HfConfig, DeepseekV3IsThePresetOfItsName) {
   const double mscale = 0.1 * std::log(40.0) + 1.0;
   EXPECT_DOUBLE_EQ(read.attention_scale, mscale * mscale / std::sqrt(192.0));
   EXPECT_DOUBLE_EQ(preset.attention_scale, read.attention_scale);
+}
+
+/// The published config.json, except for its padding token and the layer that predicts one more token.
+TEST(HfConfig, Glm45AirIsThePresetOfItsName) {
+  const Json published = {{"model_type", "glm4_moe"},
+                          {"architectures", {"Glm4MoeForCausalLM"}},
+                          {"attention_bias", true},
+                          {"attention_dropout", 0.0},
+                          {"eos_token_id", {151329, 151336, 151338}},
+                          {"head_dim", 128},
+                          {"hidden_act", "silu"},
+                          {"hidden_size", 4096},
+                          {"partial_rotary_factor", 0.5},
+                          {"initializer_range", 0.02},
+                          {"intermediate_size", 10944},
+                          {"max_position_embeddings", 131072},
+                          {"moe_intermediate_size", 1408},
+                          {"norm_topk_prob", true},
+                          {"num_attention_heads", 96},
+                          {"n_group", 1},
+                          {"topk_group", 1},
+                          {"n_routed_experts", 128},
+                          {"n_shared_experts", 1},
+                          {"routed_scaling_factor", 1.0},
+                          {"num_experts_per_tok", 8},
+                          {"first_k_dense_replace", 1},
+                          {"num_hidden_layers", 46},
+                          {"num_key_value_heads", 8},
+                          {"rms_norm_eps", 1e-05},
+                          {"rope_scaling", nullptr},
+                          {"rope_theta", 1000000},
+                          {"tie_word_embeddings", false},
+                          {"use_qk_norm", false},
+                          {"vocab_size", 151552}};
+  const nn::ModelConfig read = read_config(published.dump(), {}, Strictness::kStrict).model;
+  const nn::ModelConfig preset =
+      config::resolve(config::ConfigTree::from_json(R"({"preset": "glm-4.5-air"})")).model;
+  EXPECT_EQ(config::model_differences(read, preset), std::vector<std::string>());
+  EXPECT_EQ(family_of(preset), "glm4_moe");
+  // Transformers 5 has the same defaults, and the factor in rope_parameters.
+  const Json absent = {{"model_type", "glm4_moe"},
+                       {"head_dim", 128},
+                       {"attention_bias", true},
+                       {"rope_parameters", {{"rope_theta", 1e6}, {"rope_type", "default"}}}};
+  const nn::ModelConfig defaults = read_config(absent.dump(), {}, Strictness::kStrict).model;
+  EXPECT_EQ(config::model_differences(defaults, preset), std::vector<std::string>());
+}
+
+TEST(HfConfig, OnlyGlmRotatesAPartOfEachHead) {
+  nn::ModelConfig model = read_config(small("llama").dump(), {}, Strictness::kStrict).model;
+  model.rope.dim = 2;
+  EXPECT_EQ(obstacle("llama", model), "its config.json cannot express /rope/dim");
+  EXPECT_EQ(family_of(model), "");
+  const auto problem = [](const Json& changes) {
+    return error_of([&] { model_of(with(small("glm4_moe"), changes)); }).message();
+  };
+  const Json quarter = {{"partial_rotary_factor", 0.25}}, twice = {{"partial_rotary_factor", 2}};
+  for (const auto& [changes, words] :
+       {std::pair<Json, std::string>{{{"partial_rotary_factor", 0.5}, {"rope_parameters", quarter}},
+                                     "/partial_rotary_factor is 0.5, but rope_parameters has 0.25"},
+        {{{"head_dim", 6}, {"partial_rotary_factor", 0.5}}, "/partial_rotary_factor is 0.5 and rotates 3"},
+        {{{"rope_parameters", twice}}, "/rope_parameters/partial_rotary_factor is 2 and rotates 12"}})
+    EXPECT_NE(problem(changes).find(words), std::string::npos) << problem(changes);
 }
 
 TEST(HfConfig, LayersWithAWindowRotateWithoutScaling) {

@@ -50,7 +50,8 @@ TEST(HfConfig, Llama) {
   EXPECT_EQ(model["norm_eps"], 1e-6);
   EXPECT_EQ(model["tied_head"], false);
   EXPECT_EQ(model["head_dim"], 6);
-  EXPECT_EQ(model["rope"], (Json{{"theta", 10000.0}, {"scaling", "none"}, {"window_theta", 0.0}}));
+  EXPECT_EQ(model["rope"],
+            (Json{{"theta", 10000.0}, {"scaling", "none"}, {"window_theta", 0.0}, {"dim", 6}}));
   EXPECT_EQ(model["window"], 0);
   EXPECT_EQ(model["dropout"], (Json{{"embedding", 0.0}, {"attention", 0.0}, {"residual", 0.0}}));
   for (const char* name : {"q", "k", "v", "o", "gate", "up", "down", "norm"})
@@ -90,7 +91,8 @@ TEST(HfConfig, RotaryScalingInBothKeyStyles) {
                   {"low_freq_factor", 1.0},
                   {"high_freq_factor", 4.0},
                   {"original_context", 16},
-                  {"window_theta", 0.0}}));
+                  {"window_theta", 0.0},
+                  {"dim", 6}}));
   const Json rope = model_of(with(small("llama"), {{"rope_scaling", yarn}}))["rope"];
   EXPECT_EQ(rope["original_context"], 64);
   EXPECT_EQ(rope["beta_fast"], 20.0);

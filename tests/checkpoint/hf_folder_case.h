@@ -82,6 +82,14 @@ inline Json config_of(const std::string& family) {
                  {"qk_rope_head_dim", 4},
                  {"qk_nope_head_dim", 6},
                  {"v_head_dim", 5}});
+  if (family == "glm4_moe")
+    json.update({{"n_routed_experts", 4},
+                 {"num_experts_per_tok", 2},
+                 {"moe_intermediate_size", 12},
+                 {"first_k_dense_replace", 1},
+                 {"attention_bias", true},
+                 {"use_qk_norm", true},
+                 {"partial_rotary_factor", 0.75}});
   if (family == "llama") json["attention_bias"] = json["mlp_bias"] = true;
   return json;
 }

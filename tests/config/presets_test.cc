@@ -75,6 +75,8 @@ TEST(ConfigPresets, CarryTheirPeculiarities) {
   EXPECT_TRUE(model("qwen2.5-7b").bias.q);
   EXPECT_FALSE(model("qwen2.5-7b").bias.o);
   EXPECT_TRUE(model("qwen3-8b").qk_norm);
+  EXPECT_EQ(model("glm-4.5-air").rope.dim, 64);
+  EXPECT_EQ(model("qwen3-8b").rope.dim, 128);
   EXPECT_TRUE(model("gpt2-1558m").bias.down);
 }
 
@@ -117,7 +119,7 @@ TEST(ConfigPresets, UnknownNamesGetASuggestion) {
   EXPECT_EQ(error.code(), Code::kNotFound);
   EXPECT_CONTAINS(error.message(), "did you mean \"gpt2-124m\"?");
   EXPECT_CONTAINS(error_of([] { preset_json("bert"); }).message(),
-                  "there are: deepseek-v3-671b, gemma-2-2b, gemma-3-1b, gpt2-124m");
+                  "there are: deepseek-v3-671b, gemma-2-2b, gemma-3-1b, glm-4.5-air, gpt2-124m");
 }
 
 }  // namespace presets_test

@@ -235,6 +235,18 @@ TEST(ConfigRules, RefusesEachMistakeWithAFix) {
   }
 }
 
+TEST(ConfigRules, TheRotatedPartOfAHeadIsEvenAndNotLonger) {
+  const auto rotary = [](const char* rope) {
+    return small({{"/model/position", "rotary"}, {"/model/rope", rope}});  // heads of 12 features
+  };
+  EXPECT_EQ(resolve(rotary("{}")).model.rope.dim, 12);
+  EXPECT_EQ(resolve(rotary(R"({"dim": 4})")).model.rope.dim, 4);
+  EXPECT_CONTAINS(problem_at(validate(rotary(R"({"dim": 3})")), "/model/rope/dim"),
+                  "rope.dim 3 must be even and at most head_dim 12; use an even number such as 6");
+  EXPECT_CONTAINS(problem_at(validate(rotary(R"({"dim": 14})")), "/model/rope/dim"),
+                  "rope.dim 14 must be even and at most head_dim 12");
+}
+
 TEST(ConfigRules, RopeScalingWantsItsKeys) {
   const auto rope = [](const char* json) {
     return validate(small({{"/model/position", "rotary"}, {"/model/rope", json}}));

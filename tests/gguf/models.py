@@ -41,6 +41,8 @@ MODELS = {
     "gemma3": {**GEMMA, "layers": 8, "qk_norm": True, "window_layers": [0, 1, 2, 3, 4, 6, 7],
                "rope": {"theta": 1e6, "window_theta": 10000.0, "scaling": "linear", "factor": 8.0}},
     "dots1": {**SMALL, **GATED, "qk_norm": True, "moe": DEEPSEEK_EXPERTS},
+    "glm4_moe": {**LLAMA, "bias": QKV_BIAS, "rope": {"dim": 8}, "moe": {**DEEPSEEK_EXPERTS, "groups": 1, "top_groups": 1}},
+    "glm4_moe, norms of queries and keys": {**LLAMA, "qk_norm": True, "bias": QKV_BIAS, "rope": {"dim": 12}, "moe": DEEPSEEK_EXPERTS},
     "deepseek_v3": DEEPSEEK,
     "deepseek_v3, halves, yarn": {**DEEPSEEK, "latent": {**DEEPSEEK["latent"], "interleaved": False},
                                   "attention_scale": 24 ** -0.5 * (0.1 * math.log(4) + 1) ** 2,

@@ -104,6 +104,11 @@ def cases():
             topk_group=2, first_k_dense_replace=1, routed_scaling_factor=1.5, norm_topk_prob=True, num_nextn_predict_layers=0,
             rope_parameters=rope("yarn", factor=4.0, original_max_position_embeddings=16, mscale=1.0, mscale_all_dim=0.8)),
             12),
+        "glm4_moe": Case(rotary_model(
+            "Glm4Moe", num_attention_heads=6, head_dim=10, attention_bias=True, use_qk_norm=True, n_routed_experts=6,
+            num_experts_per_tok=2, moe_intermediate_size=10, n_shared_experts=2, n_group=1, topk_group=1,
+            first_k_dense_replace=1, routed_scaling_factor=1.5, norm_topk_prob=True, num_mtp_layers=0,
+            rope_parameters=rope(partial_rotary_factor=0.4)), 12, old_config=True),
     }
 
 
@@ -255,6 +260,8 @@ def old_style(config):
         config["rope_local_base_freq"] = rotary["sliding_attention"]["rope_theta"]
         rotary = rotary["full_attention"]
     kind, theta = rotary.pop("rope_type"), rotary.pop("rope_theta")
+    if "partial_rotary_factor" in rotary:
+        config["partial_rotary_factor"] = rotary.pop("partial_rotary_factor")
     config.pop("layer_types", None)
     config |= {"rope_theta": theta, "rope_scaling": None, "torch_dtype": config.pop("dtype"),
                "transformers_version": "4.46.0"}

@@ -37,7 +37,10 @@ std::string name_of(const Cell& c) {
   const Problem& p = c.problem;
   return fmt::format("{}{} {}{} {} {}{}{}{}{}{}{}{} heads {}, {}", p.precision, p.fp8, p.optimizer,
                      p.muon_heads ? " by head" : "", p.tied ? "tied" : "separate",
-                     p.frozen ? "frozen" : "all", p.like_gpt2 ? "" : " gemma",
+                     p.frozen ? "frozen" : "all",
+                     p.like_gpt2      ? ""
+                     : p.rope_dim > 0 ? " gemma, part"
+                                      : " gemma",
                      p.documents ? " documents" : "", p.rules.empty() ? "" : " rules",
                      p.average >= 0 ? " average" : "", p.qk_clip > 0 ? " qk_clip" : "",
                      p.teacher.empty() ? "" : " teacher ", p.teacher, p.heads, c.layout.name());
@@ -119,6 +122,7 @@ void add_cells(const ModelAxes& axes, Layout layout, std::vector<Cell>* cells) {
       Cell cell;
       Problem& p = cell.problem;
       p.precision = precision, p.like_gpt2 = like_gpt2;
+      if (!like_gpt2 && cells->size() % 4 == 1) p.rope_dim = 4;
       if (p.precision == "fp8") p.fp8 = kFp8[axes.tp == 1 ? cells->size() % 2 : 0];
       p.heads = axes.heads, p.kv_heads = axes.kv_heads, p.mlp_width = axes.tp == 3 ? 36 : 40;
       p.optimizer = cells->size() % 2 == 0 ? "adamw" : "sgd";

@@ -129,6 +129,7 @@ std::string layout_config(const Problem& p, const Layout& layout) {
                           {"attention_softcap", 3.0},
                           {"logit_softcap", 4.0},
                           {"embedding_scale", 4.9}});
+  if (!p.like_gpt2 && p.rope_dim > 0) json["model"]["rope"]["dim"] = p.rope_dim;
   if (p.plain_scores) json["model"].update({{"qk_norm", false}, {"attention_softcap", 0}});
   if (!p.experts.empty()) {
     json["model"]["moe"] = Json::parse(p.experts);

@@ -60,6 +60,7 @@ struct Problem {
   int64_t layers = 2;
   int64_t width = 24, heads = 4, kv_heads = 2, mlp_width = 40;
   int64_t head_dim = 10;  ///< unless like_gpt2
+  int64_t rope_dim = 0;   ///< /model/rope/dim, unless like_gpt2; 0: the whole head
   /// true: layer norms, biases, learned positions and GELU; false: norms of queries and keys, post-norms, a
   /// window, soft caps, rotary positions and a gated MLP.
   bool like_gpt2 = true;

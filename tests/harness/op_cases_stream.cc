@@ -173,6 +173,7 @@ Turn turn(int64_t rows, int64_t heads, int64_t d, int64_t gap, DType type, bool 
 OpCase rope_case(const Turn& t) {
   OpCase c = {"rope",
               std::to_string(t.a.rows) + "x" + std::to_string(t.a.heads) + "x" + std::to_string(t.a.d) +
+                  (t.a.head_stride > t.a.d ? "_of_" + std::to_string(t.a.head_stride) : "") +
                   (t.a.interleaved ? "_interleaved" : "") + (t.a.inverse ? "_inverse/" : "/") +
                   type_word(t.a.type),
               {},
@@ -188,12 +189,17 @@ OpCase rope_case(const Turn& t) {
   return c;
 }
 
-/// Rotates only the end of each head, in pairs of adjacent elements.
-Turn turn_of_neighbours(Turn t, int64_t unturned) {
-  t.a.interleaved = true;
+/// Rotates only a part of each head; `unturned` elements lie between the parts.
+Turn turn_of_parts(Turn t, int64_t unturned) {
   t.a.head_stride = t.a.d + unturned;
   t.a.stride += t.a.heads * unturned;
   return t;
+}
+
+/// Rotates only a part of each head, in pairs of adjacent elements.
+Turn turn_of_neighbours(Turn t, int64_t unturned) {
+  t.a.interleaved = true;
+  return turn_of_parts(t, unturned);
 }
 
 GradientCase rope_gradient() {
@@ -334,6 +340,9 @@ void add_stream_cases(std::vector<OpCase>& cases) {
       cases.push_back(rope_case(turn(5, 1, 2, 0, type, inverse)));
       cases.push_back(rope_case(turn(40, 3, 26, 7, type, inverse)));
       cases.push_back(rope_case(turn(9, 2, 128, 64, type, inverse)));
+      cases.push_back(rope_case(turn_of_parts(turn(11, 3, 4, 7, type, inverse), 6)));
+      cases.push_back(rope_case(turn_of_parts(turn(9, 2, 64, 64, type, inverse), 64)));
+      cases.push_back(rope_case(turn_of_parts(turn(6, 8, 32, 0, type, inverse), 1)));
       cases.push_back(rope_case(turn_of_neighbours(turn(7, 3, 10, 5, type, inverse), 0)));
       cases.push_back(rope_case(turn_of_neighbours(turn(9, 2, 64, 64, type, inverse), 128)));
       cases.push_back(rope_case(turn_of_neighbours(turn(3, 1, 136, 0, type, inverse), 3)));

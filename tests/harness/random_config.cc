@@ -108,6 +108,8 @@ Json model(Draw* d, const Json& mesh, int64_t least_layers) {
   m["mlp"] = d->one_of({"gelu", "gelu_tanh", "swiglu", "geglu", "geglu_exact"});
   m["position"] = d->one_of({"learned", "rotary", "none"});
   if (m["position"] == "rotary") m["rope"] = rope(d);
+  if (const int64_t head_dim = m["head_dim"]; m["position"] == "rotary" && head_dim > 1 && d->once_in(3))
+    m["rope"]["dim"] = 2 * d->from(1, head_dim / 2);
   if (m["norm"] == "rms_norm" && d->once_in(3)) m["norm_weight_offset"] = 1;
   if (d->once_in(4)) m["norm_eps"] = 1e-3;
   for (const char* bias : {"q", "k", "v", "o", "up", "down", "gate", "norm"})
@@ -126,6 +128,7 @@ Json model(Draw* d, const Json& mesh, int64_t least_layers) {
     if (d->once_in(3)) m["dropout"][site] = 0.2;
   if (m["position"] != "rotary" || !d->once_in(2)) return m;
   m["kv_heads"] = m["heads"], m["head_dim"] = d->from(5, 12), m["qk_norm"] = m["bias"]["v"] = false;
+  m["rope"].erase("dim");
   m["latent"] = latent(d);
   return m;
 }

@@ -115,9 +115,10 @@ class ScoreReference {
                  attention + "q_b");
     else
       q = linear(x, attention + "q");
-    const int64_t turned = m_.is_latent() ? m_.latent.rope_dim : m_.head_dim;
+    const int64_t turned = m_.is_latent() ? m_.latent.rope_dim : m_.rope.dim;
+    const int64_t first = m_.is_latent() ? m_.head_dim - turned : 0;
     for (int64_t h = 0; m_.position == nn::Position::kRotary && h < m_.heads; ++h)
-      rotate(&q, (h + 1) * m_.head_dim - turned, turned, position);
+      rotate(&q, h * m_.head_dim + first, turned, position);
     return q;
   }
 
@@ -126,7 +127,7 @@ class ScoreReference {
     if (!m_.is_latent()) {
       Row k = linear(x, attention + "k");
       for (int64_t h = 0; m_.position == nn::Position::kRotary && h < m_.kv_heads; ++h)
-        rotate(&k, h * m_.head_dim, m_.head_dim, position);
+        rotate(&k, h * m_.head_dim, m_.rope.dim, position);
       return k;
     }
     const nn::LatentConfig& l = m_.latent;

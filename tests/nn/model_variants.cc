@@ -184,6 +184,18 @@ std::vector<ModelVariant> odd_models() {
   };
 }
 
+/// Returns models of whose heads only a part rotates.
+std::vector<ModelVariant> partial_rotations() {
+  return {
+      {"rope_part", llama(R"(, "head_dim": 10, "rope": {"dim": 4})")},
+      {"rope_part_qk_norm_biases", llama(R"(, "kv_heads": 2, "head_dim": 7, "qk_norm": true,
+           "rope": {"dim": 6}, "bias": {"q": true, "k": true, "v": true})"),
+       2, 2, 16, true},
+      {"rope_part_windows", llama(R"(, "head_dim": 8, "window": 5, "window_layers": [1],
+           "rope": {"dim": 2, "window_theta": 7})")},
+  };
+}
+
 std::vector<ModelVariant> dense_models() {
   return {
       {"off_defaults", off_defaults()},
@@ -246,7 +258,7 @@ std::vector<ModelVariant> dense_models() {
 const std::vector<ModelVariant>& model_variants() {
   static const std::vector<ModelVariant> variants = [] {
     std::vector<ModelVariant> all = dense_models();
-    for (const auto& more : {odd_models(), latent_models(), mixtures(), adapters()})
+    for (const auto& more : {odd_models(), partial_rotations(), latent_models(), mixtures(), adapters()})
       all.insert(all.end(), more.begin(), more.end());
     return all;
   }();

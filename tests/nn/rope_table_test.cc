@@ -20,6 +20,7 @@ ModelConfig rotary(int64_t head_dim, RopeConfig rope) {
   m.position = Position::kRotary;
   m.head_dim = head_dim;
   m.rope = rope;
+  m.rope.dim = head_dim;
   return m;
 }
 
@@ -177,6 +178,20 @@ TEST(RopeTable, IsEmptyWithoutRotaryPositions) {
     m.position = position;
     EXPECT_EQ(rope_table_size(m, 100), 0);
   }
+}
+
+/// A head of which a part rotates has the table of a head of that size.
+TEST(RopeTable, DependsOnTheRotatedPartOfAHeadOnly) {
+  ModelConfig part = rotary(64, usual());
+  part.rope.dim = 16;
+  ASSERT_EQ(rope_table_size(part, 100), 100 * 16);
+  std::vector<float> of_part(100 * 16, -9.0f), of_head = of_part;
+  fill_rope_table(of_part.data(), part, 100);
+  fill_rope_table(of_head.data(), rotary(16, usual()), 100);
+  EXPECT_EQ(of_part, of_head);
+  part.rope.window_theta = 70, part.window = {5};
+  EXPECT_EQ(rope_table_size(part, 100), 2 * 100 * 16);
+  EXPECT_EQ(rope_table_begin(part, 0, 100), 100 * 16);
 }
 
 }  // namespace rope_table_test

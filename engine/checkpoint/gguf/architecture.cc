@@ -23,9 +23,14 @@ constexpr struct {
     {"mixtral", "llama", true},       {"qwen2", "qwen2", false},        {"qwen3", "qwen3", false},
     {"gemma2", "gemma2", false},      {"gemma3_text", "gemma3", false}, {"qwen2_moe", "qwen2moe", false},
     {"qwen3_moe", "qwen3moe", false}, {"dots1", "dots1", false},        {"deepseek_v3", "deepseek2", true},
+    {"glm4_moe", "glm4moe", false},
 };
 
 bool near(double a, double b) { return std::abs(a - b) <= 1e-5 * std::max(std::abs(a), std::abs(b)); }
+
+bool routes_as_deepseek(std::string_view name) {
+  return name == "dots1" || name == "deepseek2" || name == "glm4moe";
+}
 
 /// True if layers 0 to n - 1 are dense and all others have experts.
 bool is_dense_then_sparse(const ModelConfig& m) {
@@ -88,9 +93,8 @@ std::string rope_obstacle(std::string_view name, const ModelConfig& m) {
 std::string expert_obstacle(std::string_view name, const ModelConfig& m) {
   const nn::MoeConfig& moe = m.moe;
   if (moe.experts == 0) return "";
-  const bool routes_as_deepseek = name == "dots1" || name == "deepseek2";
   if (!is_dense_then_sparse(m)) return "dense layers after layers with experts (/model/moe/layers)";
-  if (routes_as_deepseek) {
+  if (routes_as_deepseek(name)) {
     if (moe.shared_width % moe.width != 0)
       return "a shared expert whose width is not a multiple of an expert's (/model/moe/shared_width)";
     if (moe.shared_width == 0)
@@ -169,7 +173,7 @@ void add_experts(const std::string& prefix, const std::string& name, const Model
   metadata->add(prefix + "expert_feed_forward_length", static_cast<uint32_t>(moe.width));
   if (name == "qwen2moe")
     metadata->add(prefix + "expert_shared_feed_forward_length", static_cast<uint32_t>(moe.shared_width));
-  if (name != "dots1" && name != "deepseek2") return;
+  if (!routes_as_deepseek(name)) return;
   metadata->add(prefix + "leading_dense_block_count", static_cast<uint32_t>(dense_layers(m)));
   metadata->add(prefix + "expert_shared_count", static_cast<uint32_t>(moe.shared_width / moe.width));
   metadata->add(prefix + "expert_weights_scale", static_cast<float>(moe.scale));

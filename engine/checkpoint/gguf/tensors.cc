@@ -191,11 +191,13 @@ void list_experts(const std::string& blk, const std::string& ours, Lister* list)
   }
 }
 
-void list_gated_block(int64_t layer, const std::string& blk, const std::string& ours, Lister* list) {
+/// `mlp_norm`: the name of the norm before the MLP.
+void list_gated_block(int64_t layer, const std::string& blk, const std::string& ours, const char* mlp_norm,
+                      Lister* list) {
   list->norm(blk + "attn_norm", ours + "attention_norm");
   list->model().is_latent() ? list_latent_attention(blk, ours, list) : list_attention(blk, ours, list);
   list->norm(blk + "post_attention_norm", ours + "attention_post_norm");
-  list->norm(blk + "ffn_norm", ours + "mlp_norm");
+  list->norm(blk + mlp_norm, ours + "mlp_norm");
   if (list->model().is_sparse(layer)) {
     list_experts(blk, ours, list);
   } else {
@@ -229,13 +231,15 @@ std::vector<Tensor> tensors_of(std::string_view family, const nn::ModelConfig& m
     positions->exact = true;
   if (model.position == nn::Position::kRotary && model.rope.scaling == nn::RopeScaling::kLlama3)
     list.constant("rope_freqs.weight", frequency_divisors(model));
+  const char* const mlp_norm = name == "glm4moe" ? "post_attention_norm" : "ffn_norm";
   for (int64_t layer = 0; layer < model.layers; ++layer) {
     const std::string blk = fmt::format("blk.{}.", layer), ours = fmt::format("blocks.{}.", layer);
-    family == "gpt2" ? list_gpt2_block(blk, ours, &list) : list_gated_block(layer, blk, ours, &list);
+    family == "gpt2" ? list_gpt2_block(blk, ours, &list)
+                     : list_gated_block(layer, blk, ours, mlp_norm, &list);
   }
   list.norm("output_norm", "final_norm");
   if (family == "gpt2" && !list.has("final_norm.bias")) list.zeros("output_norm.bias", model.width);
-  const bool needs_head = name == "qwen2moe" || name == "dots1" || name == "deepseek2";
+  const bool needs_head = name == "qwen2moe" || name == "dots1" || name == "deepseek2" || name == "glm4moe";
   list.add("output.weight", {model.tied_head && needs_head ? "embedding.tokens.weight" : "head.weight"});
   return list.finish();
 }

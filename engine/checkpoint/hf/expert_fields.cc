@@ -1,5 +1,5 @@
-// Expert fields: reads and writes the experts of mixtral, qwen2_moe, qwen3_moe, dots1 and deepseek_v3 in
-// config.json.
+// Expert fields: reads and writes the experts of mixtral, qwen2_moe, qwen3_moe, dots1, deepseek_v3 and
+// glm4_moe in config.json.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,19 +47,32 @@ void read_qwen(ConfigFields* fields, bool shared, ModelConfig* model) {
   moe.shared_gate = true;
 }
 
-/// Reads DeepSeek-V3's router (sigmoids, groups, a bias) and the experts of dots1 and deepseek_v3.
-void read_dots(ConfigFields* fields, bool deepseek, ModelConfig* model) {
+/// Transformers' values for absent keys of a family with DeepSeek-V3's router.
+struct RoutedDefaults {
+  int64_t experts, top_k, width, groups, top_groups, dense_layers;
+  bool normalize;
+  double scale;
+};
+
+RoutedDefaults routed_defaults(std::string_view family) {
+  if (is_deepseek(family)) return {256, 8, 2048, 8, 4, 3, true, 2.5};
+  if (is_glm(family)) return {128, 8, 1408, 1, 1, 1, true, 1.0};
+  return {1, 1, 1408, 1, 1, 0, false, 1.0};
+}
+
+/// Reads DeepSeek-V3's router (sigmoids, groups, a bias) and the experts of the families that have it.
+void read_routed(ConfigFields* fields, const RoutedDefaults& absent, ModelConfig* model) {
   MoeConfig& moe = model->moe;
   moe.score = nn::RouterScore::kSigmoid;
-  moe.experts = read_count(fields, "n_routed_experts", "num_local_experts", deepseek ? 256 : 1);
-  moe.top_k = fields->integer("num_experts_per_tok", deepseek ? 8 : 1, 1, kMostExperts);
-  moe.width = fields->integer("moe_intermediate_size", deepseek ? 2048 : 1408);
-  moe.normalize = fields->flag("norm_topk_prob", deepseek);
-  moe.scale = fields->number("routed_scaling_factor", deepseek ? 2.5 : 1.0, 1e-30);
-  moe.groups = fields->integer("n_group", deepseek ? 8 : 1, 1, kMostExperts);
-  moe.top_groups = fields->integer("topk_group", deepseek ? 4 : 1, 1, kMostExperts);
+  moe.experts = read_count(fields, "n_routed_experts", "num_local_experts", absent.experts);
+  moe.top_k = fields->integer("num_experts_per_tok", absent.top_k, 1, kMostExperts);
+  moe.width = fields->integer("moe_intermediate_size", absent.width);
+  moe.normalize = fields->flag("norm_topk_prob", absent.normalize);
+  moe.scale = fields->number("routed_scaling_factor", absent.scale, 1e-30);
+  moe.groups = fields->integer("n_group", absent.groups, 1, kMostExperts);
+  moe.top_groups = fields->integer("topk_group", absent.top_groups, 1, kMostExperts);
   moe.shared_width = moe.width * fields->integer("n_shared_experts", 1, 1, kMostExperts);
-  const int64_t dense = fields->integer("first_k_dense_replace", deepseek ? 3 : 0, 0);
+  const int64_t dense = fields->integer("first_k_dense_replace", absent.dense_layers, 0);
   for (int64_t i = 0; i < model->layers; ++i) moe.layers.has.push_back(i >= dense);
   if (fields->integer("moe_layer_freq", 1) != 1)
     fields->problem("moe_layer_freq",
@@ -94,7 +107,7 @@ bool dense_then_sparse(const MoeConfig& moe) {
   return std::is_sorted(moe.layers.has.begin(), moe.layers.has.end());
 }
 
-std::string dots_obstacle(const MoeConfig& moe) {
+std::string routed_obstacle(const MoeConfig& moe) {
   if (moe.score != nn::RouterScore::kSigmoid) return "scores are not sigmoids";
   if (moe.shared_gate) return "the shared expert has a gate";
   if (moe.shared_width == 0 || moe.shared_width % moe.width != 0)
@@ -118,7 +131,7 @@ void read_experts(ConfigFields* fields, std::string_view family, ModelConfig* mo
     if (fields->number("router_jitter_noise", 0.0, 0.0) != 0)
       fields->problem("router_jitter_noise", "is not 0; noise on a router's input is not supported");
   } else if (routes_as_deepseek(family)) {
-    read_dots(fields, is_deepseek(family), model);
+    read_routed(fields, routed_defaults(family), model);
   } else {
     read_qwen(fields, family == "qwen2_moe", model);
   }
@@ -134,7 +147,7 @@ std::string experts_obstacle(std::string_view family, const ModelConfig& model) 
   const MoeConfig& moe = model.moe;
   if (!has_experts(family)) return moe.experts > 0 ? "there are experts" : "";
   if (moe.experts == 0) return "there are no experts";
-  if (routes_as_deepseek(family)) return dots_obstacle(moe);
+  if (routes_as_deepseek(family)) return routed_obstacle(moe);
   if (moe.score != nn::RouterScore::kSoftmax) return "scores are sigmoids";
   if (moe.groups > 1) return "experts are in groups";
   if (moe.scale != 1) return fmt::format("moe.scale is {}", moe.scale);

@@ -57,7 +57,7 @@ std::string gated_obstacle(std::string_view family, const ModelConfig& m) {
   const nn::BiasConfig& bias = m.bias;
   const std::string lacks = experts_obstacle(family, m);
   if (!lacks.empty()) return lacks;
-  const bool mixed_windows = family == "dots1", latent = is_deepseek(family);
+  const bool mixed_windows = family == "dots1", latent = is_deepseek(family), glm = is_glm(family);
   if (m.is_latent() != latent) return latent ? "attention is not latent" : "attention is latent";
   family = dense_relative(family);
   const bool gemma = is_gemma(family), gemma3 = family == "gemma3_text", llama = family == "llama";
@@ -68,15 +68,16 @@ std::string gated_obstacle(std::string_view family, const ModelConfig& m) {
   if (!nn::is_gated(m.mlp)) return "the MLP is not gated";
   if (gemma && m.mlp == nn::MlpKind::kSwiGlu) return "the MLP is not GeGLU";
   if (bias.gate != bias.up || bias.up != bias.down) return "only some projections of the MLP have a bias";
-  if (bias.gate && (!llama || latent)) return "the MLP has biases";
-  const bool all = bias.q == (!latent || m.latent.q_rank > 0) && bias.k && bias.v == !latent && bias.o,
-             none = !bias.q && !bias.k && !bias.v && !bias.o;
+  if (bias.gate && (!llama || latent || glm)) return "the MLP has biases";
+  const bool has_q = !latent || m.latent.q_rank > 0;
+  const bool all = bias.q == has_q && bias.k && bias.v == !latent && bias.o == !glm;
+  const bool none = !bias.q && !bias.k && !bias.v && !bias.o;
   const bool may_lack = m.moe.experts > 0 && none;  // qkv_bias false
   if (family == "qwen2" && !may_lack && !(bias.q && bias.k && bias.v && !bias.o))
     return "biases are not on q, k and v only";
   if (family == "mistral" && !none) return "attention has biases";
   if (family != "qwen2" && !all && !none) return "only some projections of attention have a bias";
-  if (m.qk_norm != (family == "qwen3" || gemma3))
+  if (!glm && m.qk_norm != (family == "qwen3" || gemma3))
     return m.qk_norm ? "there are QK norms" : "there are no QK norms";
   if (m.post_norm != gemma) return m.post_norm ? "there are post-norms" : "there are no post-norms";
   if (m.norm_weight_offset != (gemma ? 1.0 : 0.0))
@@ -96,7 +97,7 @@ std::string gated_obstacle(std::string_view family, const ModelConfig& m) {
   if (m.moe.experts > 0 && family != "mistral" && !mixed_windows && windows != Windows::kNone)
     return "there is a sliding window";
   if (family == "mistral" && windows == Windows::kMixed) return "the sliding window is not on all layers";
-  if ((llama || gemma) && !latent && m.width % m.heads != 0) return "heads does not divide width";
+  if ((llama || gemma) && !latent && !glm && m.width % m.heads != 0) return "heads does not divide width";
   return "";
 }
 

@@ -68,7 +68,7 @@ std::string architecture(std::string_view family, nn::HeadKind head) {
 }
 
 std::string head_obstacle(std::string_view family, const nn::ModelConfig& model) {
-  return model.has_score() && family == "dots1" ? "it has no class with a score head" : "";
+  return model.has_score() && !has_score_class(family) ? "it has no class with a score head" : "";
 }
 
 void read_head(ConfigFields* fields, nn::ModelConfig* model) {

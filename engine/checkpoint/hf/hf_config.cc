@@ -221,7 +221,7 @@ void read_gated(ConfigFields* fields, const std::string& whole_family, const Fam
   model->norm = Norm::kRmsNorm;
   model->norm_eps = fields->number("rms_norm_eps", defaults.norm_eps, 1e-30, 1.0);
   model->position = Position::kRotary;
-  read_rope(fields, family, model->context, &model->rope);
+  read_rope(fields, whole_family, model);
   nn::RopeConfig& rope = model->rope;  // only in latent attention does one mscale alone have an effect
   if (!is_deepseek(whole_family) && (rope.mscale == 0 || rope.mscale_all_dim == 0))
     rope.mscale = rope.mscale_all_dim = 0;
@@ -232,11 +232,13 @@ void read_gated(ConfigFields* fields, const std::string& whole_family, const Fam
   if (family == "qwen2") bias.q = bias.k = bias.v = whole_family == "qwen2" || fields->flag("qkv_bias", true);
   if (family == "llama" || family == "qwen3" || is_gemma(family))
     bias.q = bias.k = bias.v = bias.o = fields->flag("attention_bias", false);
+  if (is_glm(whole_family)) bias.o = false;
   if (whole_family == "llama") bias.gate = bias.up = bias.down = fields->flag("mlp_bias", false);
   for (const char* key :
        {"attention_bias", "mlp_bias"})  // Transformers writes false even for families that ignore the key
     if (fields->value_text(key) == "false") fields->accept(key);
-  model->qk_norm = family == "qwen3" || family == "gemma3_text";
+  model->qk_norm = family == "qwen3" || family == "gemma3_text" ||
+                   (is_glm(whole_family) && fields->flag("use_qk_norm", false));
   model->attention_scale = 1.0 / std::sqrt(static_cast<double>(model->head_dim));
   if (is_deepseek(whole_family)) read_latent(fields, model);
   if (is_gemma(family)) {
@@ -325,7 +327,7 @@ HfConfig read_config(std::string_view config_json_text, const std::vector<std::s
                                fields.value_text("pad_token_id")));
   const std::string further =  // Transformers 5 uses the name num_mtp_layers
       fields.has("num_mtp_layers") ? "num_mtp_layers" : "num_nextn_predict_layers";
-  if (is_deepseek(result.family)) result.further_layers = fields.integer(further, 0, 0, kMaxLayers);
+  if (predicts_further(result.family)) result.further_layers = fields.integer(further, 0, 0, kMaxLayers);
   if (result.further_layers > 0 && !is_ignored(further))
     fields.problem(further,
                    fmt::format("is {}; layers that predict further tokens are not supported. List the key in "

@@ -18,7 +18,13 @@ inline bool is_gemma(std::string_view family) { return family == "gemma2" || fam
 
 /// True for the only family with latent attention. Its router is that of dots1.
 inline bool is_deepseek(std::string_view family) { return family == "deepseek_v3"; }
-inline bool routes_as_deepseek(std::string_view family) { return family == "dots1" || is_deepseek(family); }
+/// True for GLM-4.5, whose heads rotate in part and may have norms of queries and keys.
+inline bool is_glm(std::string_view family) { return family == "glm4_moe"; }
+inline bool routes_as_deepseek(std::string_view family) {
+  return family == "dots1" || is_deepseek(family) || is_glm(family);
+}
+/// True for families that are published with layers that predict further tokens.
+inline bool predicts_further(std::string_view family) { return is_deepseek(family) || is_glm(family); }
 
 /// The values that Transformers uses for absent keys (models/<family>/configuration_<family>.py).
 struct FamilyDefaults {
@@ -51,6 +57,7 @@ inline constexpr Family kFamilies[] = {
     {"qwen3_moe", "Qwen3Moe", "qwen3", {151936, 2048, 6144, 24, 32, 4, 0, 32768, 1e-6, false}},
     {"dots1", "Dots1", "qwen3", {152064, 4608, 10944, 62, 32, 32, 0, 2048, 1e-6, false}},
     {"deepseek_v3", "DeepseekV3", "llama", {129280, 7168, 18432, 61, 128, 128, 64, 4096, 1e-6, false}},
+    {"glm4_moe", "Glm4Moe", "llama", {151552, 4096, 10944, 46, 96, 8, 0, 131072, 1e-5, false}},
 };
 
 const Family* find_family(std::string_view name);  ///< null for an unknown family
@@ -83,10 +90,12 @@ enum class Strictness {
 HfConfig read_config(std::string_view config_json_text, const std::vector<std::string>& ignore_keys,
                      Strictness strictness);
 
-/// Reads rope_parameters (Transformers 5), or rope_theta and rope_scaling (4). `context` is
-/// max_position_embeddings. Gemma 3 has a separate base for layers with a window; other families have one
-/// rotation for all layers.
-void read_rope(ConfigFields* fields, std::string_view family, int64_t context, nn::RopeConfig* rope);
+/// Reads the model's rope from rope_parameters (Transformers 5), or rope_theta and rope_scaling (4), after
+/// its context and head_dim. Gemma 3 has a separate base for layers with a window; other families have one
+/// rotation for all layers. Only GLM-4.5 rotates a part of each head.
+void read_rope(ConfigFields* fields, std::string_view family, nn::ModelConfig* model);
+/// Returns the partial_rotary_factor from which read_rope computes the model's rope.dim.
+double rotary_factor(const nn::ModelConfig& model);
 
 /// Reads the experts of a family that has some, after its sizes. Keys that would need another model are
 /// problems.
@@ -102,6 +111,8 @@ std::map<std::string, std::string> latent_keys(const nn::ModelConfig& model);
 /// Returns head_dim^-0.5, in latent attention multiplied by YaRN's mscale squared.
 double usual_attention_scale(const nn::ModelConfig& model);
 
+/// True if Transformers has a class of the family for sequence classification.
+inline bool has_score_class(std::string_view family) { return family != "dots1" && !is_glm(family); }
 /// Reads a score head if the class is one for classification; more than one label is a problem.
 void read_head(ConfigFields* fields, nn::ModelConfig* model);
 /// Returns "" if the family has a class with the model's head, else the feature that it lacks.

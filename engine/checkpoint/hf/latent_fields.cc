@@ -57,8 +57,7 @@ std::map<std::string, std::string> latent_keys(const nn::ModelConfig& model) {
   } numbers[] = {
       {"kv_lora_rank", latent.kv_rank},      {"q_lora_rank", latent.q_rank},
       {"qk_rope_head_dim", latent.rope_dim}, {"qk_nope_head_dim", model.head_dim - latent.rope_dim},
-      {"qk_head_dim", model.head_dim},       {"v_head_dim", latent.value_dim},
-      {"num_nextn_predict_layers", 0}};
+      {"qk_head_dim", model.head_dim},       {"v_head_dim", latent.value_dim}};
   for (const auto& [key, value] : numbers) keys[key] = fmt::format("{}", value);
   if (latent.q_rank == 0) keys["q_lora_rank"] = "null";
   keys["rope_interleave"] = latent.interleaved ? "true" : "false";

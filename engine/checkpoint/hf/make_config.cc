@@ -128,9 +128,13 @@ Json gated_json(std::string_view whole_family, const ModelConfig& model) {
   json["rope_scaling"] = scaling_json(model.rope, model.is_latent());
   Json parameters = json["rope_scaling"].is_null() ? Json{{"rope_type", "default"}} : json["rope_scaling"];
   parameters["rope_theta"] = model.rope.theta;
+  if (is_glm(whole_family))
+    parameters["partial_rotary_factor"] = json["partial_rotary_factor"] = rotary_factor(model);
   json["rope_parameters"] = parameters;
   if (family == "gemma3_text") add_two_rotations(model, &json);
-  if (family == "llama" || family == "qwen3" || is_gemma(family)) json["attention_bias"] = model.bias.o;
+  if (family == "llama" || family == "qwen3" || is_gemma(family)) json["attention_bias"] = model.bias.k;
+  if (is_glm(whole_family)) json["use_qk_norm"] = model.qk_norm;
+  if (predicts_further(whole_family)) json["num_nextn_predict_layers"] = 0;
   if (whole_family == "llama") json["mlp_bias"] = model.bias.gate;
   json[is_gemma(family) ? "hidden_activation" : "hidden_act"] = gate_name(model.mlp);
   if (is_gemma(family)) {
