@@ -44,6 +44,8 @@ def print_workloads(lines):
                 how.append("WITHOUT " + line["device_without"])
             if line.get("graphs_without"):
                 how.append("NO GRAPHS: " + line["graphs_without"])
+            if line.get("registered_without"):
+                how.append("NOT REGISTERED: " + line["registered_without"])
         name = f"{line['shape']} {line['dtype']} {line['batch']} x {line['seq']} x {line['accum']}"
         print(f"{name:44} {show(seconds and 1e3 * seconds, '{:.2f}'):>8} {show(line['tok_s_median']):>9} {show(floor):>8} "
               f"{show(stretch):>8}  {'; '.join(how)}{below(line['tok_s_median'], floor)}")

@@ -83,10 +83,8 @@ int32_t choose_threads(const config::ResolvedConfig& config, int32_t ranks) {
 
 bool rounds_in_kernels(const config::ResolvedConfig& config, const parallel::Strategies& strategies) {
   const nn::ModelConfig& m = config.model;
-  const nn::BiasConfig& b = m.bias;
-  const bool biases = b.q || b.k || b.v || b.o || b.gate || b.up || b.down;
-  const bool adds = m.adapter.on() || m.moe.experts > 0 || m.is_latent() || biases ||
-                    strategies.form().backward.remakes.rows > 0;
+  const bool adds =
+      m.adapter.on() || m.moe.experts > 0 || m.is_latent() || strategies.form().backward.remakes.rows > 0;
   return state_type(config) != DType::kF32 && config.batch.grad_accum_steps == 1 && !adds;
 }
 

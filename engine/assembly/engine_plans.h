@@ -131,8 +131,8 @@ int32_t choose_threads(const config::ResolvedConfig& config, int32_t ranks);
 
 /// True if the kernels of layers write gradients in the stored type, which is narrower than f32, so that they
 /// need no window: a step has one micro-batch, and one product over all rows computes each gradient of a
-/// projection. With experts, latent attention, adapters, biases or rows in tiles, several kernels may add to
-/// an f32 gradient, or a product also computes the gradient of a bias.
+/// projection. With experts, latent attention, adapters or rows in tiles, several kernels may add to an f32
+/// gradient.
 bool rounds_in_kernels(const config::ResolvedConfig& config, const parallel::Strategies& strategies);
 
 /// What `rank` (a number in the world) stores. `data`: that of `strategies`, with the stages of the model.

@@ -40,6 +40,22 @@ struct GroupRequest {
   LinkTopology pairs = LinkTopology::kAll;
 };
 
+/// Memory of a rank's device that its calls access, for its links to register (PeerLink::register_memory).
+struct PeerMemory {
+  struct Range {
+    void* begin;
+    int64_t bytes;
+  };
+  std::vector<Range> ranges;  ///< from Device::allocate_for_peers; empty if anything is from elsewhere
+  std::string without;        ///< then the reason
+};
+
+/// How many links have registered the memory.
+struct RegisteredLinks {
+  int64_t links = 0, registered = 0;
+  std::string without;  ///< why others have not; "" if all have
+};
+
 /// Resources with which a rank's device communicates with its peers. All of it must outlive the DeviceComm.
 struct DeviceUse {
   device::Device* device = nullptr;
@@ -57,6 +73,8 @@ struct DeviceUse {
   /// for the other member.
   void* first_byte = nullptr;
   int32_t most_processors = 0;  ///< PeerLinkRequest::most_processors
+  /// All ranks of the world pass ranges, or pass none.
+  const PeerMemory* memory = nullptr;
 };
 
 /// Host memory that messages in memory of a rank's device pass through. All of it must outlive the group.
@@ -82,6 +100,8 @@ class DeviceComm {
   /// Creates a group like RankComm::make_group, and also connects the members' devices. Collective. Throws
   /// kTimeout, kUnavailable.
   virtual std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name) = 0;
+  /// Returns the registrations of the groups made so far.
+  virtual const RegisteredLinks& registered() const = 0;
   /// Returns the trail of the calls issued so far by any DeviceComm of this rank.
   virtual const CallTrail& trail() const = 0;
   /// Waits until all calls issued so far are done. Throws the same errors as ProcessGroup::wait.

@@ -103,6 +103,7 @@ class QueuedDeviceComm final : public DeviceComm {
     group->move_to(&collectives_);
     return group;
   }
+  const RegisteredLinks& registered() const override { return collectives_.registered(); }
   const CallTrail& trail() const override { return collectives_.trail(); }
   void wait() override { collectives_.wait(); }
   void drain() noexcept override { collectives_.drain(); }

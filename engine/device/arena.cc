@@ -25,6 +25,19 @@ std::shared_ptr<Arena> Arena::create(std::shared_ptr<Device> device, int64_t byt
   return arena;
 }
 
+std::shared_ptr<Arena> Arena::create_for_peers(std::shared_ptr<Device> device, int64_t bytes) {
+  std::shared_ptr<Arena> arena(new Arena(device, Source::kPeers));
+  void* data = nullptr;
+  if (bytes > 0 && device->allocate_for_peers(bytes, &data) != 0) {
+    std::string without = device->message();
+    arena = create(std::move(device), bytes);
+    arena->without_peers_ = std::move(without);
+    return arena;
+  }
+  arena->take(data, bytes);
+  return arena;
+}
+
 std::shared_ptr<Arena> Arena::create_pinned(std::shared_ptr<Device> device, int64_t bytes) {
   std::shared_ptr<Arena> arena(new Arena(device, Source::kPinned));
   void* data = nullptr;
@@ -40,6 +53,8 @@ Arena::~Arena() {
     unmap_memory(data_, bytes_);
   else if (source_ == Source::kDevice)
     device_->release(data_, bytes_);
+  else if (source_ == Source::kPeers)
+    device_->release_for_peers(data_, bytes_);
   else
     device_->release_host(data_, bytes_);
 }

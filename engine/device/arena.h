@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "engine/device/cpu/host_memory.h"
 #include "engine/device/device.h"
@@ -19,6 +20,8 @@ class Arena {
   static std::shared_ptr<Arena> create(int64_t bytes);
   /// Creates an arena in device memory.
   static std::shared_ptr<Arena> create(std::shared_ptr<Device> device, int64_t bytes);
+  /// Creates an arena in device memory that peer links can register, or else as `create`.
+  static std::shared_ptr<Arena> create_for_peers(std::shared_ptr<Device> device, int64_t bytes);
   /// Creates an arena in host memory that is pinned for copies to and from a device.
   static std::shared_ptr<Arena> create_pinned(std::shared_ptr<Device> device, int64_t bytes);
 
@@ -28,9 +31,12 @@ class Arena {
 
   char* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
+  bool is_for_peers() const { return source_ == Source::kPeers; }
+  /// Why create_for_peers got other memory.
+  const std::string& without_peers() const { return without_peers_; }
 
  private:
-  enum class Source : uint8_t { kHost, kDevice, kPinned };
+  enum class Source : uint8_t { kHost, kDevice, kPeers, kPinned };
   Arena(std::shared_ptr<Device> device, Source source) : device_(std::move(device)), source_(source) {}
   void take(void* data, int64_t bytes) { data_ = static_cast<char*>(data), bytes_ = bytes; }
 
@@ -38,6 +44,7 @@ class Arena {
   Source source_;
   char* data_ = nullptr;
   int64_t bytes_ = 0;
+  std::string without_peers_;
 };
 
 /// Marks [p, p + bytes) unusable or usable for AddressSanitizer; no-ops in other builds. The build chooses

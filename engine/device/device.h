@@ -65,6 +65,10 @@ class Device {
   /// Allocates bytes > 0 of device memory, zeroed, aligned to 4096 bytes.
   virtual Status allocate(int64_t bytes, void** out) noexcept = 0;
   virtual void release(void* memory, int64_t bytes) noexcept = 0;
+  /// As allocate, for memory that peer links can register (PeerLink::register_memory). If it fails, the
+  /// device has no such memory.
+  virtual Status allocate_for_peers(int64_t bytes, void** out) noexcept = 0;
+  virtual void release_for_peers(void* memory, int64_t bytes) noexcept = 0;
   /// Allocates bytes > 0 of pinned host memory, zeroed, aligned to 4096 bytes: copies access it without a
   /// staging copy.
   virtual Status allocate_host(int64_t bytes, void** out) noexcept = 0;

@@ -42,6 +42,12 @@ class PeerLink {
   virtual Status make_id(PeerId* out) noexcept = 0;
   /// Connects to the other ranks. Each of them calls it once, before anything else.
   virtual Status connect(const PeerId& id) noexcept = 0;
+  /// Registers memory of Device::allocate_for_peers, so that calls can read and write it without a copy in
+  /// between. All ranks register all memory that their calls access, or none. Call it after connect and
+  /// before the first call. Returns false if the library cannot, with the reason in message(); the link stays
+  /// open. The memory must outlive its registration, which ends with deregister_memory or with the link.
+  virtual bool register_memory(void* memory, int64_t bytes) noexcept = 0;
+  virtual Status deregister_memory() noexcept = 0;
 
   // Pointers are to device memory; bytes >= 0.
 

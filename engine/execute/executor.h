@@ -155,6 +155,7 @@ class Executor {
   const std::vector<float>& head_scores() { return host_->head_scores().values(); }
   void set_head_scores(const std::vector<float>& scores) { host_->head_scores().set(scores); }
   const StepGraphs& graphs() const { return graphs_; }
+  void free_graphs() { graphs_.free_all(); }
 
  private:
   void step(const plan::Plan& plan, size_t index, Run* run);

@@ -6,7 +6,9 @@ namespace hawser::train {
 
 std::string no_graphs_because(const char* why) { return fmt::format("no CUDA graphs: {}", why); }
 
-StepGraphs::~StepGraphs() {
+StepGraphs::~StepGraphs() { free_all(); }
+
+void StepGraphs::free_all() {
   for (CapturedRange& range : ranges_) forget(&range);
 }
 

@@ -88,6 +88,9 @@ class StepGraphs {
     }
     return ended(segment);
   }
+  /// Frees all graphs, also while their work runs. Call it before the communicators that they use are closed,
+  /// because NCCL waits for graphs of its calls when it closes one.
+  void free_all();
   /// From now on, captures nothing and launches no graph. If there is an earlier reason, it stays.
   void give_up(const char* why);
 

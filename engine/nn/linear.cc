@@ -206,8 +206,8 @@ void Linear::backward_weight(const Context& ctx, const void* dy, DType dy_type, 
     if (rounds) m.a_fp8 = gradient_factor(ctx, stack, dz, operand_type, rows, Fp8Sum::kRows);
     m.b_fp8 = of_x, m.fp8_margin = ctx.fp8.margin;
     const bool with_bias = stack.whole && operand == dy && !rounds && ctx.tiled == nullptr;
-    if (to.data != nullptr && to.type == DType::kF32 && with_bias && ctx.kernels->suited->epilogues)
-      m.bias_gradient = ctx.gradient(stack.bias);
+    if (to.data != nullptr && with_bias && ctx.kernels->suited->epilogues)
+      m.bias_gradient = ctx.gradient_place(stack.bias).data;
     ctx.sum_rows(m, stack.weight);
     if (m.bias_gradient == nullptr) sum_bias_gradients(ctx, stack, dy, dy_type, rows);
   }

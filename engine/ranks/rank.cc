@@ -39,10 +39,11 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
   const parallel::StepForm& form = shared.strategies.form();
   const parallel::PlannedStep planned = planned_step(plans(), form, link.in_place());
   const PinnedBytes& pinned = plans().pinned;
-  arena_ = device::Arena::create(link.shared_device(), plans().arena_bytes);
+  arena_ = plans().peers ? device::Arena::create_for_peers(link.shared_device(), plans().arena_bytes)
+                         : device::Arena::create(link.shared_device(), plans().arena_bytes);
   pinned_ = device::Arena::create_pinned(link.shared_device(), pinned.bytes());
   if (comm_) {
-    if (plans().peers) reach_peers();
+    if (plans().peers) reach_peers(base);
     make_groups();
     char* const between = pinned.transfers > 0 ? pinned_->data() + pinned.step : nullptr;
     make_exchanges(planned.expert_calls);
@@ -104,6 +105,7 @@ Executor::Communication Rank::communication_setup() {
 
 /// Device work may still be running, so it is awaited before its memory is freed. Its errors are ignored.
 Rank::~Rank() {
+  if (executor_) executor_->free_graphs();
   for (auto& messages : groups_.stages) messages.reset();
   message_peers_.clear();
   peers_.reset();
@@ -135,14 +137,43 @@ void Rank::make_exchanges(int64_t expert_calls) {
   if (overlaps_instructions()) exchanges_.overlapped()->overlap_with(&fibers_.emplace());
 }
 
-void Rank::reach_peers() {
+/// Calls access these arenas only.
+void Rank::name_peer_memory(const Rank* base) {
+  std::vector<const device::Arena*> arenas = {arena_.get(), sums_.get()};
+  if (base) arenas.push_back(base->arena().get());
+  for (const device::Arena* arena : arenas) {
+    if (arena->bytes() == 0) continue;
+    peer_memory_.ranges.push_back({arena->data(), arena->bytes()});
+    if (!arena->is_for_peers() && peer_memory_.without.empty())
+      peer_memory_.without = arena->without_peers().empty() ? "the weights are in an arena of another engine"
+                                                            : arena->without_peers();
+  }
+  if (!peer_memory_.without.empty()) peer_memory_.ranges.clear();
+}
+
+comm::RegisteredLinks Rank::peer_links() const {
+  comm::RegisteredLinks sum;
+  const auto add = [&](const std::unique_ptr<comm::DeviceComm>& peers) {
+    if (peers == nullptr) return;
+    const comm::RegisteredLinks& own = peers->registered();
+    sum.links += own.links, sum.registered += own.registered;
+    if (sum.without.empty()) sum.without = own.without;
+  };
+  add(peers_), add(block_peers_), add(overlapped_peers_);
+  for (const auto& messages : message_peers_) add(messages);
+  return sum;
+}
+
+void Rank::reach_peers(const Rank* base) {
   const std::shared_ptr<device::Device>& device = machine_.link().shared_device();
-  sums_ = device::Arena::create(device, plans().device_transport_bytes);
+  sums_ = device::Arena::create_for_peers(device, plans().device_transport_bytes);
+  name_peer_memory(base);
   const int64_t exchange = plans().device_exchange_bytes;
   const int64_t transfers = sums_->bytes() - exchange - plans().device_message_bytes;
   comm::DeviceUse use;
   use.device = device.get();
   use.timeout_seconds = shared_.config.comm.timeout_seconds;
+  use.memory = &peer_memory_;
   use.staging = sums_->data(), use.staging_bytes = transfers;
   peers_ = comm_->on_device(use);
   if (!shared_.strategies.form().shares_blocks) return;
@@ -241,7 +272,8 @@ comm::DeviceComm* Rank::reach_stage(const comm::Lane& lane) {
                                              .lane = lane,
                                              .by_issuer = true,
                                              .first_byte = end - plans().device_message_bytes,
-                                             .most_processors = kProcessors}));
+                                             .most_processors = kProcessors,
+                                             .memory = &peer_memory_}));
   return message_peers_.back().get();
 }
 

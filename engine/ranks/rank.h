@@ -62,6 +62,8 @@ class Rank {
   device::HostLink& link() const { return machine_.link(); }
   const parallel::OutsideArena& outside() const { return outside_; }
   const std::shared_ptr<device::Arena>& arena() const { return arena_; }
+  /// Links between devices, and how many of them registered this rank's memory.
+  comm::RegisteredLinks peer_links() const;
   /// The plan of a training step of `step_rows` rows, on all ranks.
   const plan::Plan& train_plan(int64_t step_rows) const {
     return plans().train_of(shared_.config.batch.micro_batches(step_rows));
@@ -85,7 +87,8 @@ class Rank {
   void make_exchanges(int64_t expert_calls);
   Executor::Model model_setup() const;
   Executor::Communication communication_setup();
-  void reach_peers();
+  void reach_peers(const Rank* base);
+  void name_peer_memory(const Rank* base);
   bool overlaps_instructions() const;
   comm::DeviceComm* devices_for(const parallel::GroupWish& wish);
   comm::DeviceComm* reach_stage(const comm::Lane& lane);
@@ -103,6 +106,7 @@ class Rank {
   std::shared_ptr<device::Arena> arena_;
   std::shared_ptr<device::Arena> pinned_;  // host side of copies, unless the device is worked on in place
   std::shared_ptr<device::Arena> sums_;    // device memory for sums over ranks, if the device makes them
+  comm::PeerMemory peer_memory_;           // both, and a base engine's arena, unless one is of other memory
   std::unique_ptr<comm::DeviceComm> peers_, block_peers_;  // for transfers, and for exchanges inside a block
   std::unique_ptr<comm::DeviceComm>
       overlapped_peers_;             // for exchanges while the other half of a pair computes

@@ -55,6 +55,19 @@ void add_connections(OrderedJson* info, const Ranks& ranks) {
   if (!connections.not_shared.empty()) (*info)["shared_memory_without"] = connections.not_shared;
 }
 
+/// Adds the links between devices of this process's ranks, and how many of them registered the ranks' memory.
+void add_peer_links(OrderedJson* info, const Ranks& ranks) {
+  comm::RegisteredLinks sum;
+  for (int32_t i = 0; i < ranks.here(); ++i) {
+    const comm::RegisteredLinks own = ranks.at(i).peer_links();
+    sum.links += own.links, sum.registered += own.registered;
+    if (sum.without.empty()) sum.without = own.without;
+  }
+  if (sum.links == 0) return;
+  (*info)["peer_links"] = {{"links", sum.links}, {"registered", sum.registered}};
+  if (!sum.without.empty()) (*info)["registered_without"] = sum.without;
+}
+
 /// Splits a line into fields, or a text into lines.
 std::vector<std::string> split(const std::string& text, char at) {
   std::vector<std::string> parts;
@@ -103,6 +116,7 @@ std::string Reports::info_json() const {
     json["device_without"] = ranks_.first().link().device().info().without;
   if (!ranks_.device().reason.empty()) json["device_reason"] = ranks_.device().reason;
   if (!ranks_.transport().reason.empty()) json["device_transport"] = ranks_.transport().reason;
+  add_peer_links(&json, ranks_);
   add_graphs(&json, ranks_);
   if (!ranks_.choices().text.empty()) json["choices"] = choices_json(ranks_.choices());
   json["cpu_level"] = ranks_.kernels().name;

@@ -15,8 +15,7 @@ namespace {
 Matmul for_library(const Matmul& args) {
   Matmul m = args;
   if (args.bias_gradient != nullptr && args.accumulate)
-    m.bias_gradient =
-        reinterpret_cast<float*>(static_cast<char*>(args.workspace) + matmul_workspace(args).bias_at());
+    m.bias_gradient = static_cast<char*>(args.workspace) + matmul_workspace(args).bias_at();
   return m;
 }
 
@@ -25,7 +24,9 @@ bool by_library(const Matmul& args, CudaStream& stream) {
   const Matmul m = for_library(args);
   if (!stream.cublaslt->multiply(m, stream)) return false;
   if (m.bias_gradient != args.bias_gradient)
-    add({args.bias_gradient, args.bias_gradient, m.bias_gradient, args.m}, stream);
+    add({static_cast<float*>(args.bias_gradient), static_cast<const float*>(args.bias_gradient),
+         static_cast<const float*>(m.bias_gradient), args.m},
+        stream);
   return true;
 }
 
@@ -47,6 +48,13 @@ bool in_parts_of_codes(const Matmul& args, CudaStream& stream) {
   return args.a_fp8.on() && !is_alone(args) && multiplies_codes(alone(args), stream);
 }
 
+void sum_bias_gradient(const Matmul& args, CudaStream& stream) {
+  const ColumnSum sums = bias_sums(args);
+  column_sum(sums, stream);
+  if (sums.dbias != args.bias_gradient)
+    convert({args.bias_gradient, sums.dbias, args.c_type, DType::kF32, args.m}, stream);
+}
+
 void in_parts(const Matmul& args, CudaStream& stream) {
   matmul(alone(args), stream);
   const Activation kind = Activation::kGeluTanh;
@@ -54,7 +62,7 @@ void in_parts(const Matmul& args, CudaStream& stream) {
     activation_forward({args.c, args.aux, args.c_type, args.m, args.n, kind, false}, stream);
   if (args.epilogue == Epilogue::kGeluTanhGradient)
     activation_backward({args.c, args.c, args.aux, args.c_type, args.m, args.n, kind, false}, stream);
-  if (args.bias_gradient != nullptr) column_sum(bias_sums(args), stream);
+  if (args.bias_gradient != nullptr) sum_bias_gradient(args, stream);
 }
 
 }  // namespace

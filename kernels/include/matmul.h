@@ -50,9 +50,9 @@ struct Fp8Factor {
 ///     kGeluTanhGradient: c = h * GELU'(aux), rounded to c_type; h may be rounded before. No bias.
 ///   aux: [m,n] of c_type, dense, overlaps nothing: the input of GELU. The forward writes it, the backward
 ///         reads it.
-///   bias_gradient: f32 [m] or null; (+)= the sums over k of op(a), like c; it may sum rounded values of a.
-///         It is the gradient of a layer's bias, from the product dy^T x of its weight's gradient. Requires
-///         a_transposed, c_type f32, and no bias or epilogue.
+///   bias_gradient: [m] of c_type, or null; (+)= the sums over k of op(a), like c; it may sum rounded values
+///         of a. Sums are f32, and rounded once if c_type is narrower. It is the gradient of a layer's bias,
+///         from the product dy^T x of its weight's gradient. Requires a_transposed, and no bias or epilogue.
 ///
 /// Only for backends with Suited::fp8_products:
 ///   a_fp8, b_fp8: both operands are rounded, with the types E4M3 or E5M2, not both E5M2. If both have
@@ -71,7 +71,7 @@ struct Matmul {
   int64_t k_block = 0;           ///< values of k per block (SumBlocks); 0: the block of this k
   Epilogue epilogue = Epilogue::kNone;
   void* aux = nullptr;
-  float* bias_gradient = nullptr;
+  void* bias_gradient = nullptr;
   Fp8Factor a_fp8, b_fp8;
   int32_t fp8_margin = 0;     ///< as Fp8Round::margin
   void* workspace = nullptr;  ///< matmul_workspace_bytes(args), 64-byte aligned

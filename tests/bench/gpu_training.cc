@@ -88,7 +88,8 @@ void run(const std::map<std::string, std::string>& options) {
                {"first_step_s", first},
                {"last_loss", loss},
                {"cuda", config.value("cuda", json::object())}};
-  for (const char* const key : {"device_name", "device_without", "graphs_without", "graphs", "device_reason"})
+  for (const char* const key : {"device_name", "device_without", "graphs_without", "graphs", "peer_links",
+                                "registered_without", "device_reason"})
     if (info.contains(key)) line[key] = info.at(key);
   if (info.contains("choices")) line["libraries"] = info.at("choices").at("by");
   line["arena_bytes"] = info.at("memory").at("arena_bytes");

@@ -12,6 +12,12 @@ void give_to_stream(void* stream, std::function<bool()> work) {
   });
 }
 
+void* take_device_memory(size_t bytes) {
+  void* memory = nullptr;
+  return cudaMalloc(&memory, bytes) == cudaSuccess ? memory : nullptr;
+}
+void free_device_memory(void* memory) { cudaFree(memory); }
+
 }  // namespace hawser::testing
 
 namespace hawser::comm::nccl {

@@ -1,5 +1,6 @@
 // Functions by which a program that has opened an emulated plugin breaks its GPU, gives it cuBLASLt, or makes
 // it one of another kind.
+#include "tests/comm/nccl/fake_nccl.h"
 #include "tests/cuda_emulation/emulated_cublaslt.h"
 #include "tests/cuda_emulation/emulated_sdpa.h"
 #include "tests/cuda_emulation/streams.h"
@@ -30,6 +31,17 @@ extern "C" __attribute__((visibility("default"))) void hawser_emulated_gpu_produ
   counts[1] = cublaslt_record().gelu;
   counts[2] = cublaslt_record().gelu_gradients;
   counts[3] = cublaslt_record().bias_gradients;
+}
+
+/// Returns the ranges that NCCL has registered now, and the messages that were outside of them.
+extern "C" __attribute__((visibility("default"))) void hawser_emulated_gpu_registrations(int64_t* counts) {
+  counts[0] = hawser::testing::fake_registrations().ranges;
+  counts[1] = hawser::testing::fake_registrations().outside;
+}
+
+/// Registrations of this rank fail in every group; -1: of none.
+extern "C" __attribute__((visibility("default"))) void hawser_emulated_gpu_fail_registrations(int rank) {
+  hawser::testing::fail_registrations_of(rank);
 }
 
 extern "C" __attribute__((visibility("default"))) void hawser_emulated_gpu_capability(int tenfold) {

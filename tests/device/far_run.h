@@ -17,14 +17,6 @@ inline Problem far(Problem problem, const char* transport = "host") {
   return problem;
 }
 
-/// Expects bit-identical results after three steps, in all values of a record.
-inline void expect_far_like_cpu(const Problem& problem, const Layout& layout,
-                                const char* transport = "host") {
-  EXPECT_EQ(
-      first_difference(reference_run(problem, layout, 3), run_layout(far(problem, transport), layout, 3)), "")
-      << layout.name();
-}
-
 /// Returns the plugin's control.
 inline FarControl& control() {
   static FarControl* const control = [] {
@@ -32,6 +24,17 @@ inline FarControl& control() {
     return reinterpret_cast<FarControl* (*)()>(dlsym(plugin, "hawser_far_control"))();
   }();
   return *control;
+}
+
+/// Expects bit-identical results after three steps, in all values of a record. Links between devices access
+/// only memory that they have registered.
+inline void expect_far_like_cpu(const Problem& problem, const Layout& layout,
+                                const char* transport = "host") {
+  EXPECT_EQ(
+      first_difference(reference_run(problem, layout, 3), run_layout(far(problem, transport), layout, 3)), "")
+      << layout.name();
+  EXPECT_EQ(control().registered, 0);
+  EXPECT_EQ(control().outside_registered, 0) << layout.name();
 }
 
 }  // namespace hawser::testing

@@ -12,10 +12,25 @@ namespace in_parts {
 
 inline const kernels::KernelTable& base() { return *kernel_tables().back(); }
 
+/// Bytes of the f32 sums of a narrower bias gradient, a multiple of 64.
+inline int64_t sums_bytes(const kernels::Matmul& m) {
+  return m.c_type == DType::kF32 ? 0 : (m.m * 4 + 63) / 64 * 64;
+}
+
 inline kernels::ColumnSum bias_sums(const kernels::Matmul& m) {
-  kernels::ColumnSum s = {m.bias_gradient, m.a, m.a_type, m.k, m.m, m.lda, m.accumulate};
+  kernels::ColumnSum s = {static_cast<float*>(m.bias_gradient), m.a, m.a_type, m.k, m.m, m.lda, m.accumulate};
   s.workspace = m.workspace;
+  if (m.c_type == DType::kF32 || m.workspace == nullptr) return s;
+  s.dbias = static_cast<float*>(m.workspace);
+  s.workspace = static_cast<char*>(m.workspace) + sums_bytes(m);
   return s;
+}
+
+inline void sum_bias_gradient(const kernels::Matmul& m, Stream& stream) {
+  const kernels::ColumnSum sums = bias_sums(m);
+  base().column_sum(sums, stream);
+  if (m.c_type != DType::kF32)
+    base().convert({m.bias_gradient, sums.dbias, m.c_type, DType::kF32, m.m}, stream);
 }
 
 inline void matmul(const kernels::Matmul& args, Stream& stream) {
@@ -29,13 +44,13 @@ inline void matmul(const kernels::Matmul& args, Stream& stream) {
     base().activation_forward({args.c, args.aux, args.c_type, args.m, args.n, kGelu, false}, stream);
   if (args.epilogue == kernels::Epilogue::kGeluTanhGradient)
     base().activation_backward({args.c, args.c, args.aux, args.c_type, args.m, args.n, kGelu, false}, stream);
-  if (args.bias_gradient != nullptr) base().column_sum(bias_sums(args), stream);
+  if (args.bias_gradient != nullptr) sum_bias_gradient(args, stream);
 }
 
 inline int64_t matmul_workspace_bytes(const kernels::Matmul& args, int32_t workers) {
   const int64_t product = base().matmul_workspace_bytes(args, workers);
   if (args.bias_gradient == nullptr) return product;
-  return std::max(product, base().column_sum_workspace_bytes(bias_sums(args), workers));
+  return std::max(product, sums_bytes(args) + base().column_sum_workspace_bytes(bias_sums(args), workers));
 }
 
 }  // namespace in_parts

@@ -66,6 +66,7 @@ class FaultyDevices final : public comm::DeviceComm {
     return std::make_unique<FaultyGroup>(comm_, world_rank_,
                                          inner_->make_group(std::move(members), std::move(name)));
   }
+  const comm::RegisteredLinks& registered() const override { return inner_->registered(); }
   const comm::CallTrail& trail() const override { return inner_->trail(); }
   void wait() override { inner_->wait(); }
   void drain() noexcept override { inner_->drain(); }

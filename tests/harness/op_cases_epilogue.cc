@@ -16,9 +16,10 @@ using kernels::Matmul;
 /// strided.
 struct Problem {
   int64_t m, n, k;
-  DType type;    ///< type of b, c and aux; with a bias gradient, c is f32
-  DType a_type;  ///< f32 with bf16: rounded when multiplied
-  bool extra;    ///< forward: a bias; bias gradient: accumulate
+  DType type;                    ///< type of b, c and aux
+  DType a_type;                  ///< f32 with bf16: rounded when multiplied
+  bool extra;                    ///< forward: a bias; bias gradient: accumulate
+  DType sum_type = DType::kF32;  ///< of c with a bias gradient, and of that gradient
 };
 
 std::string name_of(const Problem& p, const char* epilogue, const char* extra) {
@@ -117,23 +118,29 @@ OpCase gelu_gradient_case(const Problem& p) {
 
 OpCase bias_gradient_case(const Problem& p) {
   Matmul x = args_of(p, true, false);
-  x.c_type = DType::kF32;
+  x.c_type = p.sum_type;
   x.accumulate = p.extra;
-  OpCase c = {"matmul", name_of(p, "bias_gradient", "_accumulate"), {}, nullptr, nullptr};
+  const bool wide = p.sum_type == DType::kF32;
+  OpCase c = {"matmul",
+              name_of(p, wide ? "bias_gradient" : "narrow_bias_gradient", "_accumulate"),
+              {},
+              nullptr,
+              nullptr};
   c.narrow = true;
   const auto result = [&](const char* name, int64_t n, uint32_t seed) {
-    return p.extra ? in_out(name, DType::kF32, n, seed, 1.0, 1e-5) : output(name, DType::kF32, n, 1e-5);
+    const double bound = wide ? 1e-5 : tolerance(p.sum_type);
+    return p.extra ? in_out(name, p.sum_type, n, seed, 1.0, bound) : output(name, p.sum_type, n, bound);
   };
   c.operands = {input("a", p.a_type, a_size(x), 1), input("b", p.type, b_size(x), 2),
                 result("c", p.m * p.n, 3), result("bias_gradient", p.m, 4)};
   if (product_type(x) != DType::kF32) {
     round(c.operands[0].value, DType::kBf16);  // because a backend may sum the rounded values
-    c.operands[2].on_tensor_cores = tensor_core_tolerance(p.k, false);
+    if (wide) c.operands[2].on_tensor_cores = tensor_core_tolerance(p.k, false);
   }
   c.fast = [=](const FastCall& to) {
     Matmul args = x;
     args.c = to.data[2];
-    args.bias_gradient = to.as<float>(3);
+    args.bias_gradient = to.data[3];
     call(to, args);
   };
   c.reference = [=](RealOperands& v) {
@@ -160,6 +167,7 @@ void add_epilogue_cases(std::vector<OpCase>& cases) {
         cases.push_back(bias_gradient_case({m, n, k, type, a_type, extra}));
       }
       cases.push_back(gelu_gradient_case({m, n, k, type, a_type, false}));
+      if (type == bf16) cases.push_back(bias_gradient_case({m, n, k, type, a_type, false, bf16}));
     }
   }
 }

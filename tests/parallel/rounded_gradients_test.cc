@@ -54,20 +54,21 @@ void expect_bits_of_windows(Problem problem, Layout layout) {
   }
 }
 
-/// A model without biases, of several blocks of a sum over rows.
-Problem without_biases() {
+/// A model of several blocks of a sum over rows. Like GPT-2, it has biases.
+Problem problem_of(bool like_gpt2) {
   Problem problem;
-  problem.like_gpt2 = false, problem.micro_batch = 84;
+  problem.like_gpt2 = like_gpt2, problem.micro_batch = 84;
   return problem;
 }
 
 TEST(RoundedGradients, HaveTheBitsOfWindows) {
-  for (const bool tied : {true, false})
-    for (const char* const optimizer : {"adamw", "sgd"}) {
-      Problem problem = without_biases();
-      problem.tied = tied, problem.optimizer = optimizer, problem.documents = tied;
-      expect_bits_of_windows(problem, Layout());
-    }
+  for (const bool like_gpt2 : {false, true})
+    for (const bool tied : {true, false})
+      for (const char* const optimizer : {"adamw", "sgd"}) {
+        Problem problem = problem_of(like_gpt2);
+        problem.tied = tied, problem.optimizer = optimizer, problem.documents = tied;
+        expect_bits_of_windows(problem, Layout());
+      }
 }
 
 TEST(RoundedGradients, HaveTheBitsOfWindowsInEveryLayout) {
@@ -82,24 +83,25 @@ TEST(RoundedGradients, HaveTheBitsOfWindowsInEveryLayout) {
   layouts[7].cp = 2, layouts[7].cp_mode = "ulysses";
   layouts[8].pp = 2, layouts[8].schedule = "zb_h1";
   layouts[9].recompute = R"({"policy": "full"})";
-  for (const Layout& layout : layouts) {
-    Problem problem = without_biases();
-    problem.tied = layout.pp == 1;
-    expect_bits_of_windows(problem, layout);
-  }
+  for (const bool like_gpt2 : {false, true})
+    for (const Layout& layout : layouts) {
+      Problem problem = problem_of(like_gpt2);
+      problem.tied = layout.pp == 1;
+      expect_bits_of_windows(problem, layout);
+    }
 }
 
-TEST(RoundedGradients, NeedOneMicroBatchAndNoBiases) {
+TEST(RoundedGradients, NeedOneMicroBatch) {
   Problem problem;
   problem.precision = "bf16_pure";
-  for (const bool biases : {true, false})
+  for (const bool like_gpt2 : {true, false})
     for (const int64_t micro_batches : {1, 2}) {
       Layout layout;
       layout.accumulation = micro_batches;
-      problem.like_gpt2 = biases;
+      problem.like_gpt2 = like_gpt2;
       LayoutRun run(problem, layout);
       const Windows w = windows_of(run.trainer(), problem.layers);
-      const int64_t expected = biases || micro_batches > 1 ? problem.layers * micro_batches : 0;
+      const int64_t expected = micro_batches > 1 ? problem.layers * micro_batches : 0;
       EXPECT_EQ(w.slots, expected);
       EXPECT_EQ(w.rounded, expected);
     }

@@ -193,8 +193,9 @@ int train(const std::string& name, const RunConfig& config, hws_engine* engine, 
   const SessionSettings settings = make_settings(config.resolved, info, options);
   const auto step = static_cast<int64_t>(number_at(info, "/step"));
   print_heading(facts, folder);
-  if (const std::string without = text_at(info, "/device_without"); !without.empty())
-    std::fprintf(stderr, "hawser: note: running slower than possible: %s\n", without.c_str());
+  for (const char* const field : {"/device_without", "/registered_without"})
+    if (const std::string without = text_at(info, field); !without.empty())
+      std::fprintf(stderr, "hawser: note: running slower than possible: %s\n", without.c_str());
   if (info.contains("older_decay"))
     std::fprintf(
         stderr,

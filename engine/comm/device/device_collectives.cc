@@ -35,6 +35,7 @@ DeviceCollectives::DeviceCollectives(const DeviceUse& use, Transport& transport,
       by_issuer_(use.by_issuer),
       first_byte_(use.first_byte),
       most_processors_(use.most_processors),
+      memory_(use.memory),
       in_graph_(device_) {}
 
 /// Returns the communication stream for the main lane, and a new stream for any other lane.
@@ -72,10 +73,42 @@ void DeviceCollectives::connect(int32_t index, const std::string& name, ProcessG
   hosts.wait(hosts.broadcast(id.bytes, sizeof(id.bytes), 0));
   try {
     check_link(made, link->connect(id));
+    register_memory(made, hosts);
     if (first_byte_ != nullptr) greet(made);
   } catch (...) {
     fail_with_reason(Error::caught(transport_.rank()));
   }
+}
+
+/// Either all members register their memory or none, because NCCL leaves calls undefined in which only some
+/// have.
+void DeviceCollectives::register_memory(Group& group, ProcessGroup& hosts) {
+  std::string why;
+  const bool own = registers(group, &why);
+  int64_t without = own ? 0 : 1;
+  hosts.wait(hosts.all_reduce_i64(&without, 1));
+  ++registered_.links;
+  if (without == 0) {
+    ++registered_.registered;
+    return;
+  }
+  check_link(group, group.link->deregister_memory());
+  if (!registered_.without.empty()) return;
+  registered_.without =
+      own ? fmt::format("{} other ranks of group '{}' cannot register memory", without, group.name) : why;
+}
+
+bool DeviceCollectives::registers(Group& group, std::string* why) const {
+  if (memory_ == nullptr || memory_->ranges.empty()) {
+    *why = memory_ == nullptr ? "no memory is named" : memory_->without;
+    return false;
+  }
+  for (const PeerMemory::Range& range : memory_->ranges) {
+    if (group.link->register_memory(range.begin, range.bytes)) continue;
+    *why = group.link->message();
+    return false;
+  }
+  return true;
 }
 
 /// Sends one byte from each member to each other, in the same order on all ranks.

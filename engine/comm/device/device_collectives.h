@@ -50,6 +50,7 @@ class DeviceCollectives final : public DeviceCalls, private RowExchange {
   void issues(const Call& call, uint64_t ticket) override;
   bool captures(const Call& call, QueuedGroup* group) override;
   void follow(uint64_t ticket) override;
+  const RegisteredLinks& registered() const { return registered_; }
   const CallTrail& trail() const { return trail_; }
 
   // The following functions implement DeviceComm.
@@ -74,6 +75,8 @@ class DeviceCollectives final : public DeviceCalls, private RowExchange {
     std::unique_ptr<device::PeerLink, Freed> link;
   };
   static device::StreamId stream_of(device::Device& device, int32_t lane);
+  void register_memory(Group& group, ProcessGroup& hosts);
+  bool registers(Group& group, std::string* why) const;
   void greet(Group& group);
   void fork(const Call& call, Mark& reached, Mark& done);
   void check(device::Status status) const;
@@ -104,6 +107,8 @@ class DeviceCollectives final : public DeviceCalls, private RowExchange {
   const bool by_issuer_;
   void* const first_byte_;
   const int32_t most_processors_;
+  const PeerMemory* const memory_;
+  RegisteredLinks registered_;
   Marks in_graph_;
   CallsOfGraph captured_;  ///< null unless calls are being captured
 };

@@ -30,12 +30,13 @@ constexpr auto code_number(Code code) { return static_cast<Status>(code); }
 Communicator::Communicator(const Api& api, const StreamUse& stream, const device::PeerLinkRequest& request)
     : api_(api), stream_(stream), request_(request) {}
 
-/// A healthy communicator is finalised, which does not wait for calls; a broken one has been aborted already.
+/// A healthy communicator is finalised, which does not wait for calls; a broken one has been aborted already,
+/// which also ended its registrations.
 Communicator::~Communicator() {
   if (comm_ == nullptr) return;
   operation_ = "end";
   deadline_ = steady_seconds() + request_.timeout_seconds;
-  const int result = api_.CommFinalize(comm_);
+  const int result = deregister() == kSuccess ? api_.CommFinalize(comm_) : kInvalidUsage;
   const bool ends = result == kSuccess || result == kInProgress;
   if (ends && wait_for_library() == 0) {
     api_.CommDestroy(comm_);
@@ -60,6 +61,44 @@ Status Communicator::connect(const UniqueId& id) {
   const int result = api_.CommInitRankConfig(&comm_, request_.ranks, id, request_.rank, &config);
   if (result != kSuccess && result != kInProgress) return refused(result, "ncclCommInitRankConfig");
   return wait_for_library();
+}
+
+/// NCCL maps the memory into the other ranks' GPUs when a call first uses it. It reports success without a
+/// handle if it registers nothing.
+bool Communicator::register_memory(void* memory, int64_t bytes) {
+  const Lock lock(mutex_);
+  if (broken_ != 0) return false;
+  const char* why = api_.without_registration;
+  if (api_.CommRegister != nullptr && ranges_ < kMostRanges) {
+    void* handle = nullptr;
+    const int result = api_.CommRegister(comm_, memory, static_cast<size_t>(bytes), &handle);
+    if (result == kSuccess && handle != nullptr) {
+      registered_[ranges_++] = handle;
+      return true;
+    }
+    why = result == kSuccess ? "NCCL's settings turn it off (NCCL_LOCAL_REGISTER, NCCL_P2P_USE_CUDA_MEMCPY)"
+                             : api_.GetErrorString(result);
+  }
+  snprintf(message_, sizeof message_, "NCCL: rank %d of %d cannot register %lld bytes in group '%s': %s",
+           request_.rank, request_.ranks, static_cast<long long>(bytes), request_.group, why);
+  return false;
+}
+
+Status Communicator::deregister_memory() {
+  const Lock lock(mutex_);
+  if (broken_ != 0) return broken_;
+  operation_ = "deregister_memory";
+  const int result = deregister();
+  return result == kSuccess ? 0 : refused(result, "ncclCommDeregister");
+}
+
+int Communicator::deregister() {
+  int first = kSuccess;
+  while (ranges_ > 0) {
+    const int result = api_.CommDeregister(comm_, registered_[--ranges_]);
+    if (first == kSuccess) first = result;
+  }
+  return first;
 }
 
 Status Communicator::begin(const char* operation) {
@@ -215,6 +254,7 @@ void Communicator::drop() {
   in_group_ = false;
   if (comm_ != nullptr) api_.CommAbort(comm_);
   comm_ = nullptr;
+  ranges_ = 0;
 }
 
 }  // namespace hawser::comm::nccl

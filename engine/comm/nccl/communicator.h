@@ -37,6 +37,8 @@ class Communicator {
 
   Status make_id(UniqueId* id);
   Status connect(const UniqueId& id);
+  bool register_memory(void* memory, int64_t bytes);
+  Status deregister_memory();
   Status all_gather(void* full, const void* shard, int64_t bytes);
   Status all_to_all(void* out, const int64_t* out_offsets, const int64_t* out_bytes, const void* in,
                     const int64_t* in_offsets, const int64_t* in_bytes);
@@ -62,6 +64,8 @@ class Communicator {
   Status look_at(device::Event* event, const char* waiting_for, double deadline);
   /// Returns 0 unless the deadline has passed or the caller asked to stop.
   Status interrupted(const char* waiting_for, double deadline);
+  /// Ends all registrations; returns NCCL's first error.
+  int deregister();
   void drop();
 
   const Api& api_;
@@ -69,6 +73,9 @@ class Communicator {
   const device::PeerLinkRequest request_;
   std::mutex mutex_;  ///< held by a call until it is submitted to the stream, and by a wait during each poll
   Comm comm_ = nullptr;
+  static constexpr int kMostRanges = 8;
+  void* registered_[kMostRanges] = {};  ///< handles of NCCL
+  int ranges_ = 0;
   const char* operation_ = "";
   double deadline_ = 0;  ///< deadline of the call that is being submitted
   bool in_group_ = false;

@@ -10,9 +10,9 @@
 
 namespace hawser::comm::nccl {
 
-constexpr int kSuccess = 0, kInProgress = 7;  // ncclResult_t
-constexpr int kUint8 = 1;                     // ncclDataType_t
-constexpr int kFirstVersion = 21800;          // non-blocking communicators; this struct of options
+constexpr int kSuccess = 0, kInvalidUsage = 5, kInProgress = 7;  // ncclResult_t
+constexpr int kUint8 = 1;                                        // ncclDataType_t
+constexpr int kFirstVersion = 21800;  // non-blocking communicators; this struct of options
 constexpr int kEndOfVersions = 30000;
 
 struct UniqueId {
@@ -49,6 +49,14 @@ struct Api {
   int (*Send)(const void* data, size_t count, int type, int peer, Comm, void* stream);
   int (*Recv)(void* data, size_t count, int type, int peer, Comm, void* stream);
   int (*AllGather)(const void* shard, void* full, size_t shard_count, int type, Comm, void* stream);
+
+  // Registered memory, in 2.19 and newer: null if the library has none of it, for the reason in
+  // `without_registration`.
+  int (*MemAlloc)(void** memory, size_t bytes);
+  int (*MemFree)(void* memory);
+  int (*CommRegister)(Comm, void* memory, size_t bytes, void** handle);
+  int (*CommDeregister)(Comm, void* handle);
+  char without_registration[160];
 };
 
 /// Name under which the loader finds the library.

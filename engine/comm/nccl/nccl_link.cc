@@ -49,6 +49,14 @@ class NcclLink final : public PeerLink {
     memcpy(&unique, &id, sizeof unique);
     return communicator_.connect(unique);
   }
+  bool register_memory(void* memory, int64_t bytes) noexcept override {
+    const ContextScope scope(context_);
+    return communicator_.register_memory(memory, bytes);
+  }
+  Status deregister_memory() noexcept override {
+    const ContextScope scope(context_);
+    return communicator_.deregister_memory();
+  }
   Status all_gather(void* full, const void* shard, int64_t bytes) noexcept override {
     const ContextScope scope(context_);
     return communicator_.all_gather(full, shard, bytes);
@@ -94,6 +102,19 @@ const comm::nccl::Api* open(char* error, int64_t error_bytes) {
 Status why_no_peers(char* error, int64_t error_bytes) {
   return open(error, error_bytes) != nullptr ? 0 : static_cast<Status>(Code::kDeviceUnavailable);
 }
+
+/// NCCL does not register memory of cudaMalloc by default, because it calls that unsafe.
+Status allocate_peer_memory(int64_t bytes, void** out, char* error, int64_t error_bytes) {
+  const comm::nccl::Api* const api = open(error, error_bytes);
+  if (api == nullptr) return static_cast<Status>(Code::kUnavailable);
+  const int result = api->MemAlloc != nullptr ? api->MemAlloc(out, static_cast<size_t>(bytes)) : 0;
+  if (api->MemAlloc != nullptr && result == comm::nccl::kSuccess) return 0;
+  snprintf(error, static_cast<size_t>(error_bytes), "%s%s", api->MemAlloc != nullptr ? "ncclMemAlloc: " : "",
+           api->MemAlloc != nullptr ? api->GetErrorString(result) : api->without_registration);
+  return static_cast<Status>(Code::kUnavailable);
+}
+
+void release_peer_memory(void* memory) { open(nullptr, 0)->MemFree(memory); }
 
 PeerLink* open_peer_link(const CudaStream& stream, const PeerLinkRequest& request,
                          kernels::cuda::StickyError* failure) {

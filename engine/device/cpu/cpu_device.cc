@@ -85,6 +85,11 @@ class CpuDevice final : public Device {
   Status launch(Graph*, StreamId) noexcept override { return no_capture(); }
   void free_graph(Graph*) noexcept override {}
 
+  Status allocate_for_peers(int64_t, void** out) noexcept override {
+    *out = nullptr;
+    return failed(Code::kUnimplemented, "ranks on the CPU communicate through their comm");
+  }
+  void release_for_peers(void*, int64_t) noexcept override {}
   Status make_peer_link(const PeerLinkRequest&, PeerLink** out) noexcept override {
     *out = nullptr;
     return failed(Code::kUnimplemented, "ranks on the CPU communicate through their comm");

@@ -32,6 +32,8 @@ class CudaDevice final : public Device {
   Status memory(int64_t* available, int64_t* total) noexcept override;
   Status allocate(int64_t bytes, void** out) noexcept override;
   void release(void* memory, int64_t bytes) noexcept override;
+  Status allocate_for_peers(int64_t bytes, void** out) noexcept override;
+  void release_for_peers(void* memory, int64_t bytes) noexcept override;
   Status allocate_host(int64_t bytes, void** out) noexcept override;
   void release_host(void* memory, int64_t bytes) noexcept override;
 
@@ -69,6 +71,8 @@ class CudaDevice final : public Device {
   cudaError_t describe(int32_t index, const char** operation);
   cudaError_t make_streams(const char** operation);
   cudaError_t make_next_stream(const char** operation);
+  /// Checks and clears new memory.
+  Status prepare(void* memory, int64_t bytes, const char* allocator);
   bool make_libraries(const DeviceRequest& request, kernels::cuda::StickyError* failure);
 
   /// A stream and its sticky error.

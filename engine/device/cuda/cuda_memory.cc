@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "engine/device/cuda/cuda_device.h"
+#include "engine/device/cuda/peers.h"
 
 namespace hawser::device {
 
@@ -53,13 +54,7 @@ Status CudaDevice::allocate(int64_t bytes, void** out) noexcept {
                   static_cast<long long>(free_bytes), static_cast<long long>(total_bytes));
   }
   if (result != cudaSuccess) return queued(result, "cudaMalloc");
-  Status status = 0;
-  if (!is_aligned(memory))
-    status = failed(Code::kInternal, "cudaMalloc: %p is not aligned to %d bytes", memory,
-                    static_cast<int>(kAlignment));
-  if (status == 0) status = fill_zero(memory, whole, StreamId::kCompute);
-  if (status == 0) status = synchronize(StreamId::kCompute);
-  if (status != 0) {
+  if (const Status status = prepare(memory, whole, "cudaMalloc"); status != 0) {
     cudaFree(memory);
     return status;
   }
@@ -67,10 +62,42 @@ Status CudaDevice::allocate(int64_t bytes, void** out) noexcept {
   return 0;
 }
 
+Status CudaDevice::prepare(void* memory, int64_t bytes, const char* allocator) {
+  if (!is_aligned(memory))
+    return failed(Code::kInternal, "%s: %p is not aligned to %d bytes", allocator, memory,
+                  static_cast<int>(kAlignment));
+  const Status status = fill_zero(memory, bytes, StreamId::kCompute);
+  return status != 0 ? status : synchronize(StreamId::kCompute);
+}
+
 void CudaDevice::release(void* memory, int64_t) noexcept {
   const ContextScope scope(&context_);
   cudaFree(memory);
   cudaGetLastError();  // clears the error of a broken device, which has been reported elsewhere
+}
+
+Status CudaDevice::allocate_for_peers(int64_t bytes, void** out) noexcept {
+  const ContextScope scope(&context_);
+  const int64_t whole = (bytes + kPiece - 1) / kPiece * kPiece;
+  *out = nullptr;
+  void* memory = nullptr;
+  char why[320] = "";
+  if (const Status status = allocate_peer_memory(whole, &memory, why, sizeof why); status != 0) {
+    cudaGetLastError();
+    return failed(static_cast<Code>(status), "%s", why);
+  }
+  if (const Status status = prepare(memory, whole, "ncclMemAlloc"); status != 0) {
+    release_peer_memory(memory);
+    return status;
+  }
+  *out = memory;
+  return 0;
+}
+
+void CudaDevice::release_for_peers(void* memory, int64_t) noexcept {
+  const ContextScope scope(&context_);
+  release_peer_memory(memory);
+  cudaGetLastError();
 }
 
 Status CudaDevice::allocate_host(int64_t bytes, void** out) noexcept {

@@ -1,6 +1,7 @@
 // MatmulWorkspace: the division of a product's workspace on a GPU.
 #pragma once
 
+#include "kernels/cuda/sizes/aligned.h"
 #include "kernels/include/matmul.h"
 #include "kernels/include/reduce.h"
 
@@ -18,16 +19,22 @@ struct MatmulWorkspace {
 };
 MatmulWorkspace matmul_workspace(const Matmul& args);
 
+/// Bytes of the f32 sums of a bias gradient that is narrower; 0 if it is f32 itself.
+inline int64_t bias_sums_bytes(const Matmul& m) {
+  return m.c_type == DType::kF32 ? 0 : aligned(m.m * dtype_bytes(DType::kF32));
+}
+
 /// Describes the column sums for a bias gradient: over the same rows as the product, and in its workspace,
-/// which is free by then.
+/// which is free by then. The sums themselves are there if they must be rounded.
 inline ColumnSum bias_sums(const Matmul& m) {
   ColumnSum s;
-  s.dbias = m.bias_gradient;
+  const int64_t bytes = bias_sums_bytes(m);
+  s.dbias = static_cast<float*>(bytes > 0 ? m.workspace : m.bias_gradient);
   s.dy = m.a;
   s.type = m.a_type;
   s.rows = m.k, s.n = m.m, s.stride = m.lda;
   s.accumulate = m.accumulate;
-  s.workspace = m.workspace;
+  s.workspace = m.workspace == nullptr ? nullptr : static_cast<char*>(m.workspace) + bytes;
   return s;
 }
 

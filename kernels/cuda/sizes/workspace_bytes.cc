@@ -53,7 +53,7 @@ int64_t matmul_workspace_bytes(const Matmul& args, int32_t workers) {
   if (args.a_fp8.on()) return fp8_workspace(args).bytes();
   const int64_t product = matmul_workspace(args).bytes();
   if (args.bias_gradient == nullptr) return product;
-  const int64_t sums = column_sum_workspace_bytes(bias_sums(args), workers);
+  const int64_t sums = bias_sums_bytes(args) + column_sum_workspace_bytes(bias_sums(args), workers);
   return product > sums ? product : sums;
 }
 

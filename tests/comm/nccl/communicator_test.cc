@@ -8,6 +8,7 @@
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <cstdio>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -132,6 +133,88 @@ TEST(Communicator, PassesOnAndToAll) {
     }
     EXPECT_EQ(value, 103 + end.rank);
   });
+}
+
+/// Memory of the fake NCCL, as an engine's arena.
+struct PeerMemory {
+  PeerMemory() { EXPECT_EQ(fake_nccl().MemAlloc(&memory, kBytes), 0); }
+  ~PeerMemory() { EXPECT_EQ(fake_nccl().MemFree(memory), 0); }
+  char* at(int64_t byte) const { return static_cast<char*>(memory) + byte; }
+  static constexpr int64_t kBytes = 256;
+  void* memory = nullptr;
+};
+
+TEST(Communicator, RegistersMemoryUntilItEnds) {
+  std::array<PeerMemory, 2> memory;
+  const int64_t before = fake_registrations().outside;
+  on_ranks(2, [&](End& end) {
+    const PeerMemory& own = memory[static_cast<size_t>(end.rank)];
+    EXPECT_TRUE(end.communicator.register_memory(own.memory, own.kBytes));
+    EXPECT_GT(fake_registrations().ranges, 0);
+    *own.at(8 * end.rank) = static_cast<char>(5 + end.rank);
+    EXPECT_EQ(end.done(end.communicator.all_gather(own.at(0), own.at(8 * end.rank), 8)), 0);
+    EXPECT_EQ(*own.at(0), 5);
+    EXPECT_EQ(*own.at(8), 6);
+  });
+  EXPECT_EQ(fake_registrations().outside, before);
+  EXPECT_EQ(fake_registrations().ranges, 0);
+}
+
+TEST(Communicator, AMessageOutsideRegisteredMemoryIsSeen) {
+  PeerMemory memory;
+  const int64_t before = fake_registrations().outside;
+  on_ranks(1, [&](End& end) {
+    EXPECT_TRUE(end.communicator.register_memory(memory.memory, 64));
+    EXPECT_EQ(end.done(end.communicator.all_gather(memory.at(60), memory.at(60), 8)), 0);
+  });
+  EXPECT_EQ(fake_registrations().outside, before + 2);
+}
+
+TEST(Communicator, EndsItsRegistrations) {
+  PeerMemory memory, more;
+  on_ranks(1, [&](End& end) {
+    EXPECT_TRUE(end.communicator.register_memory(memory.memory, memory.kBytes));
+    EXPECT_TRUE(end.communicator.register_memory(more.memory, more.kBytes));
+    EXPECT_EQ(fake_registrations().ranges, 2);
+    EXPECT_EQ(end.communicator.deregister_memory(), 0);
+    EXPECT_EQ(fake_registrations().ranges, 0);
+    EXPECT_EQ(end.communicator.deregister_memory(), 0);
+  });
+}
+
+TEST(Communicator, ABrokenOneHasNoRegistrations) {
+  PeerMemory memory;
+  on_ranks(1, [&](End& end) {
+    EXPECT_TRUE(end.communicator.register_memory(memory.memory, memory.kBytes));
+    end.stream.fault = "an illegal memory access was encountered";
+    EXPECT_NE(end.done(end.communicator.broadcast(memory.memory, 4, 0)), 0);
+    EXPECT_EQ(fake_registrations().ranges, 0);
+    EXPECT_FALSE(end.communicator.register_memory(memory.memory, memory.kBytes));
+    EXPECT_EQ(end.communicator.deregister_memory(), code(Code::kDeviceUnavailable));
+  });
+}
+
+/// A communicator that cannot register stays open.
+TEST(Communicator, SaysWhyItRegistersNothing) {
+  comm::nccl::Api without = fake_nccl();
+  without.CommRegister = nullptr, without.CommDeregister = nullptr;
+  std::snprintf(without.without_registration, sizeof without.without_registration,
+                "libnccl.so.2 has no ncclMemAlloc");
+  comm::nccl::Api off = fake_nccl();
+  off.CommRegister = [](comm::nccl::Comm, void*, size_t, void** handle) { return *handle = nullptr, 0; };
+  comm::nccl::Api failing = fake_nccl();
+  failing.CommRegister = [](comm::nccl::Comm, void*, size_t, void**) { return 2; };
+  PeerMemory memory;
+  for (const auto& [api, why] : {std::pair{&without, "libnccl.so.2 has no ncclMemAlloc"},
+                                 {&off, "NCCL_LOCAL_REGISTER"},
+                                 {&failing, "unhandled system error"}}) {
+    FakeStream stream;
+    Communicator alone(*api, stream.use(), {.group = "dp", .rank = 0, .ranks = 1});
+    EXPECT_EQ(alone.connect(fresh_id()), 0);
+    EXPECT_FALSE(alone.register_memory(memory.memory, memory.kBytes));
+    expect_says(alone, {"rank 0 of 1 cannot register 256 bytes in group 'dp'", why});
+    EXPECT_EQ(alone.broadcast(memory.memory, 4, 0), 0);
+  }
 }
 
 TEST(Communicator, ARankThatNeverComesIsATimeout) {

@@ -1,12 +1,16 @@
 #include "tests/comm/nccl/fake_nccl.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,10 +20,11 @@ namespace {
 using comm::nccl::Comm;
 using comm::nccl::Config;
 using comm::nccl::kInProgress;
+using comm::nccl::kInvalidUsage;
 using comm::nccl::kSuccess;
 using comm::nccl::UniqueId;
 
-constexpr int kInvalidUsage = 5, kRemoteError = 6;
+constexpr int kSystemError = 2, kRemoteError = 6;
 
 using Message = std::vector<char>;
 
@@ -31,11 +36,33 @@ struct Fabric {
   std::map<std::pair<int, int>, std::deque<Message>> under_way;  ///< keyed by (from, to)
 };
 
+struct Range {
+  const char* begin;
+  size_t bytes;
+  bool contains(const void* memory, size_t size) const {
+    const auto* const at = static_cast<const char*>(memory);
+    return at >= begin && at + size <= begin + bytes;
+  }
+};
+
 struct Rank {
   std::shared_ptr<Fabric> fabric;
   int rank = 0, ranks = 0;
   std::atomic<int> error{kSuccess};
+  std::list<Range> ranges;  ///< that are registered; guarded by registrations.mutex
 };
+
+/// What all communicators have registered.
+struct Registrations {
+  std::mutex mutex;
+  std::multiset<const void*> begins;
+  FakeRegistrations counts;
+  std::atomic<int> failing_rank{-1};
+};
+Registrations& registrations() {
+  static auto& registrations = *new Registrations;
+  return registrations;
+}
 
 /// A communicator is a reference: work that is still in a stream keeps the rank alive.
 using Handle = std::shared_ptr<Rank>;
@@ -64,10 +91,19 @@ struct Group {
 };
 thread_local Group group;
 
+void check_range(const Rank& rank, const Part& part) {
+  const void* const memory = part.in != nullptr ? part.in : part.out;
+  const std::lock_guard lock(registrations().mutex);
+  if (!rank.ranges.empty() && std::none_of(rank.ranges.begin(), rank.ranges.end(),
+                                           [&](const Range& r) { return r.contains(memory, part.bytes); }))
+    ++registrations().counts.outside;
+}
+
 int give(Comm comm, void* stream, const Part& part) {
   if (group.depth == 0) return kInvalidUsage;
   group.rank = rank_of(comm);
   group.stream = stream;
+  check_range(*group.rank, part);
   (part.in != nullptr ? group.sends : group.receives).push_back(part);
   return kSuccess;
 }
@@ -139,8 +175,46 @@ int get_async_error(Comm comm, int* result) {
   return kSuccess;
 }
 
+int enroll(Comm comm, void* memory, size_t bytes, void** handle) {
+  Rank& rank = *rank_of(comm);
+  *handle = nullptr;
+  if (rank.rank == registrations().failing_rank) return kSystemError;
+  const std::lock_guard lock(registrations().mutex);
+  rank.ranges.push_back({static_cast<const char*>(memory), bytes});
+  registrations().begins.insert(memory);
+  ++registrations().counts.ranges;
+  *handle = &rank.ranges.back();
+  return kSuccess;
+}
+
+/// Removes the range of this handle, or all for null.
+int remove(Rank& rank, const void* handle) {
+  const std::lock_guard lock(registrations().mutex);
+  const auto removed = std::erase_if(rank.ranges, [&](const Range& range) {
+    if (handle != nullptr && handle != &range) return false;
+    registrations().begins.erase(registrations().begins.find(range.begin));
+    --registrations().counts.ranges;
+    return true;
+  });
+  return removed > 0 || handle == nullptr ? kSuccess : kInvalidUsage;
+}
+
+int free_memory(void* memory) {
+  {
+    const std::lock_guard lock(registrations().mutex);
+    if (registrations().begins.contains(memory)) {
+      std::fputs("ncclMemFree: the memory is still registered\n", stderr);
+      std::abort();
+    }
+  }
+  free_device_memory(memory);
+  return kSuccess;
+}
+
+/// An aborted communicator ends its registrations.
 int end(Comm comm, bool dies) {
   if (dies) rank_of(comm)->fabric->dead = true;
+  if (dies) remove(*rank_of(comm), nullptr);
   delete static_cast<Handle*>(comm);
   --alive;
   return kSuccess;
@@ -155,12 +229,21 @@ int all_gather(const void* shard, void* full, size_t count, int, Comm comm, void
 }
 
 const char* error_string(int result) {
-  return result == kRemoteError ? "remote process exited or there was a network error" : "invalid usage";
+  return result == kRemoteError   ? "remote process exited or there was a network error"
+         : result == kSystemError ? "unhandled system error"
+                                  : "invalid usage";
 }
 
 }  // namespace
 
 int64_t fake_communicators() { return alive; }
+
+FakeRegistrations fake_registrations() {
+  const std::lock_guard lock(registrations().mutex);
+  return registrations().counts;
+}
+
+void fail_registrations_of(int rank) { registrations().failing_rank = rank; }
 
 const comm::nccl::Api& fake_nccl() {
   static constexpr comm::nccl::Api kApi = {
@@ -184,6 +267,15 @@ const comm::nccl::Api& fake_nccl() {
             return give(comm, stream, {nullptr, data, n, peer});
           },
       .AllGather = &all_gather,
+      .MemAlloc =
+          [](void** memory, size_t bytes) {
+            *memory = take_device_memory(bytes);
+            return *memory != nullptr ? kSuccess : kSystemError;
+          },
+      .MemFree = &free_memory,
+      .CommRegister = &enroll,
+      .CommDeregister = [](Comm comm, void* handle) { return remove(*rank_of(comm), handle); },
+      .without_registration = "",
   };
   return kApi;
 }

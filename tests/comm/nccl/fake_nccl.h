@@ -17,6 +17,19 @@ const comm::nccl::Api& fake_nccl();
 /// the emulated GPU's (tests/cuda_emulation/emulated_nccl.cc).
 void give_to_stream(void* stream, std::function<bool()> work);
 
+/// Memory of the streams' device. The build selects it, as give_to_stream.
+void* take_device_memory(size_t bytes);
+void free_device_memory(void* memory);
+
+/// Freeing memory that is still registered ends the program.
+struct FakeRegistrations {
+  int64_t ranges = 0;   ///< registered now, by all communicators
+  int64_t outside = 0;  ///< messages of communicators with ranges, to or from memory outside them
+};
+FakeRegistrations fake_registrations();
+/// While set, this rank's communicators fail to register; -1: none does.
+void fail_registrations_of(int rank);
+
 /// Returns the number of communicators that were created and neither destroyed nor aborted.
 int64_t fake_communicators();
 

@@ -1,5 +1,7 @@
 #include "tests/comm/nccl/fake_stream.h"
 
+#include <cstdlib>
+
 #include "tests/comm/nccl/fake_nccl.h"
 
 namespace hawser::testing {
@@ -24,5 +26,8 @@ comm::nccl::StreamUse FakeStream::use() { return {this, this, &poll}; }
 void give_to_stream(void* stream, std::function<bool()> work) {
   static_cast<FakeStream*>(stream)->work.push_back(std::move(work));
 }
+
+void* take_device_memory(size_t bytes) { return std::malloc(bytes); }
+void free_device_memory(void* memory) { std::free(memory); }
 
 }  // namespace hawser::testing

@@ -6,7 +6,8 @@
 
 namespace hawser::comm::nccl {
 
-static_assert(kSuccess == ncclSuccess && kInProgress == ncclInProgress && kUint8 == ncclUint8);
+static_assert(kSuccess == ncclSuccess && kInvalidUsage == ncclInvalidUsage && kInProgress == ncclInProgress);
+static_assert(kUint8 == ncclUint8);
 static_assert(NCCL_VERSION_CODE >= kFirstVersion && NCCL_VERSION_CODE < kEndOfVersions);
 static_assert(sizeof(UniqueId) == sizeof(ncclUniqueId));
 static_assert(sizeof(Config) <= sizeof(ncclConfig_t));
@@ -36,6 +37,10 @@ ncclResult_t (*const recv)(void*, size_t, ncclDataType_t, int, ncclComm_t, cudaS
 ncclResult_t (*const gather)(const void*, void*, size_t, ncclDataType_t, ncclComm_t,
                              cudaStream_t) = &ncclAllGather;
 ncclResult_t (*const init)(ncclComm_t*, int, ncclUniqueId, int, ncclConfig_t*) = &ncclCommInitRankConfig;
+ncclResult_t (*const allocate)(void**, size_t) = &ncclMemAlloc;
+ncclResult_t (*const release)(void*) = &ncclMemFree;
+ncclResult_t (*const enroll)(ncclComm_t, void*, size_t, void**) = &ncclCommRegister;
+ncclResult_t (*const remove)(ncclComm_t, void*) = &ncclCommDeregister;
 ncclResult_t (*const async)(ncclComm_t, ncclResult_t*) = &ncclCommGetAsyncError;
 
 }  // namespace hawser::comm::nccl

@@ -111,5 +111,21 @@ TEST_F(EmulatedProducts, RoundGradientsOnce) {
   EXPECT_EQ(first_difference(rounding, run_layout(problem, layout, 2)), "");
 }
 
+/// The same with biases: the product of the weight's gradient also rounds that of the bias, or a separate sum
+/// does, without a window.
+TEST_F(EmulatedProducts, RoundGradientsOfBiasesOnce) {
+  Problem problem = problem_in("bf16_pure");
+  problem.device = "cuda", problem.graphs = false;
+  set_library(true, false);
+  Layout tiles;
+  tiles.recompute = R"({"rows": 1000000})";
+  const auto parts = run_layout(problem, Layout(), 2);
+  EXPECT_EQ(first_difference(parts, run_layout(problem, tiles, 2)), "");
+  set_library(true, true);
+  const auto fused = run_layout(problem, Layout(), 2);
+  EXPECT_EQ(products().bias_gradients, 16);  // two layers and two steps, with four products each
+  expect_near(parts, fused, 1e-3, 0.2);
+}
+
 }  // namespace epilogues_test
 }  // namespace hawser::testing

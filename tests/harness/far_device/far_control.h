@@ -13,6 +13,11 @@ struct FarControl {
   std::atomic<bool> fails_captured_fetch{false};  ///< a captured copy to the host fails
   std::atomic<bool> fails_launch{false};          ///< launching a graph fails
   std::atomic<bool> shares_memory{false};         ///< work of each device may use the memory of all devices
+  std::atomic<bool> has_no_peer_memory{false};    ///< links can register no memory
+  std::atomic<int64_t> cannot_register{-1};       ///< the links of this device fail to register
+  std::atomic<int64_t> registered{0};             ///< number of ranges that are registered now
+  /// number of messages from or to memory that the link has not registered, although it has registered some
+  std::atomic<int64_t> outside_registered{0};
   /// number of kernels, copies, fills and launches that the host submitted
   std::atomic<int64_t> given{0};
   std::atomic<int64_t> captures{0}, launches{0}, graphs{0};  ///< graphs: number that exist now

@@ -133,6 +133,17 @@ void FarDevice::release(void* memory, int64_t bytes) noexcept {
   munmap(memory, pages(bytes));
 }
 
+FarDevice::Status FarDevice::allocate_for_peers(int64_t bytes, void** out) noexcept {
+  *out = nullptr;
+  return control.has_no_peer_memory ? failed(kUnavailable, "the test wants no memory for links")
+                                    : allocate(bytes, out);
+}
+
+void FarDevice::release_for_peers(void* memory, int64_t bytes) noexcept {
+  if (is_registered(memory)) std::abort();  // other devices may still use the memory
+  release(memory, bytes);
+}
+
 FarDevice::Status FarDevice::allocate_host(int64_t bytes, void** out) noexcept {
   *out = map(bytes, PROT_READ | PROT_WRITE);
   if (*out == nullptr) return failed(static_cast<int32_t>(Code::kOutOfMemory), "the host's memory is full");
@@ -254,7 +265,7 @@ FarDevice::Status FarDevice::end_capture(StreamId on, device::Graph** out) noexc
   }
   if (!spoilt_.empty()) return failed(kUnavailable, "far memory cannot capture: " + spoilt_);
   *out = reinterpret_cast<device::Graph*>(new FarGraph{std::move(captured_)});
-  ++control.captures, ++control.graphs;
+  ++control.captures, ++control.graphs, ++graphs_;
   return 0;
 }
 
@@ -267,7 +278,7 @@ FarDevice::Status FarDevice::launch(device::Graph* graph, StreamId on) noexcept 
 }
 
 void FarDevice::free_graph(device::Graph* graph) noexcept {
-  --control.graphs;
+  --control.graphs, --graphs_;
   delete reinterpret_cast<FarGraph*>(graph);
 }
 

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -42,6 +43,8 @@ class FarDevice final : public device::Device {
   Status memory(int64_t* available, int64_t* total) noexcept override;
   Status allocate(int64_t bytes, void** out) noexcept override;
   void release(void* memory, int64_t bytes) noexcept override;
+  Status allocate_for_peers(int64_t bytes, void** out) noexcept override;
+  void release_for_peers(void* memory, int64_t bytes) noexcept override;
   Status allocate_host(int64_t bytes, void** out) noexcept override;
   void release_host(void* memory, int64_t bytes) noexcept override;
 
@@ -71,6 +74,8 @@ class FarDevice final : public device::Device {
   Status error() noexcept override { return 0; }
   const char* message() const noexcept override { return message_.c_str(); }
   void destroy() noexcept override { delete this; }
+
+  int64_t graphs() const { return graphs_; }  ///< number that exist now
 
   /// Returns false if the work cannot run yet because another rank must run first; it is retried.
   using Work = std::function<bool()>;
@@ -123,6 +128,7 @@ class FarDevice final : public device::Device {
   mutable std::recursive_mutex mutex_;  // held while work runs
   std::vector<Block> pinned_;
   std::vector<Work> captured_;  // by all streams of the capture, in the order of submission
+  std::atomic<int64_t> graphs_{0};
   StreamId origin_ = StreamId::kCompute;
   int64_t captures_ = 0;             // number of captures begun so far
   std::string spoilt_;               // why the capture is invalid

@@ -1,18 +1,22 @@
 #include "tests/harness/far_device/far_link.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "engine/base/bytes_at.h"
 #include "engine/base/error.h"
+#include "tests/harness/far_device/far_control.h"
 
 namespace hawser::testing {
 namespace {
@@ -37,6 +41,12 @@ std::shared_ptr<Fabric> fabric_of(const std::string& id) {
   std::shared_ptr<Fabric> fabric = all[id].lock();
   if (fabric == nullptr) all[id] = fabric = std::make_shared<Fabric>();
   return fabric;
+}
+
+std::mutex registered_mutex;
+std::multiset<const void*>& registered() {
+  static auto& registered = *new std::multiset<const void*>;
+  return registered;
 }
 
 struct Part {
@@ -100,6 +110,27 @@ class FarLink final : public device::PeerLink {
     });
   }
 
+  bool register_memory(void* memory, int64_t bytes) noexcept override {
+    if (far_control().cannot_register == device_.info().index) {
+      message_ = "the test wants no registration";
+      return false;
+    }
+    const std::lock_guard lock(registered_mutex);
+    registered().insert(memory);
+    ranges_.push_back({static_cast<const char*>(memory), bytes});
+    ++far_control().registered;
+    return true;
+  }
+  Status deregister_memory() noexcept override {
+    const std::lock_guard lock(registered_mutex);
+    for (const Range& range : ranges_) {
+      registered().erase(registered().find(range.begin));
+      --far_control().registered;
+    }
+    ranges_.clear();
+    return 0;
+  }
+
   Status all_gather(void* full, const void* shard, int64_t bytes) noexcept override {
     Exchange e = exchange();
     for (int32_t m = 0; m < request_.ranks; ++m) {
@@ -147,13 +178,33 @@ class FarLink final : public device::PeerLink {
   }
 
   const char* message() const noexcept override { return message_.c_str(); }
-  void destroy() noexcept override { delete this; }
+  void destroy() noexcept override {
+    if (device_.graphs() > 0) std::abort();  // NCCL would wait for graphs of its calls
+    (void)deregister_memory();
+    delete this;
+  }
 
  private:
+  struct Range {
+    const char* begin;
+    int64_t bytes;
+  };
+
   Exchange exchange() const { return {fabric_, request_.rank, {}, {}}; }
+  void check_range(const void* memory, int64_t bytes) const {
+    const auto* const begin = static_cast<const char*>(memory);
+    if (std::none_of(ranges_.begin(), ranges_.end(), [&](const Range& range) {
+          return begin >= range.begin && begin + bytes <= range.begin + range.bytes;
+        }))
+      ++far_control().outside_registered;
+  }
 
   Status give(Exchange e) {
     if (status_ != 0) return status_;
+    if (!ranges_.empty()) {
+      for (const Part& part : e.sends) check_range(part.in, part.bytes);
+      for (const Part& part : e.receives) check_range(part.out, part.bytes);
+    }
     return device_.give(request_.stream, [own = std::move(e)]() mutable { return own.run(); });
   }
 
@@ -187,9 +238,15 @@ class FarLink final : public device::PeerLink {
   std::shared_ptr<Fabric> fabric_;
   std::atomic<Status> status_ = 0;  ///< set after the message
   std::string message_;
+  std::vector<Range> ranges_;  ///< that are registered
 };
 
 }  // namespace
+
+bool is_registered(const void* memory) {
+  const std::lock_guard lock(registered_mutex);
+  return registered().contains(memory);
+}
 
 device::PeerLink* make_far_link(FarDevice& device, const device::PeerLinkRequest& request) {
   return new FarLink(device, request);

@@ -11,4 +11,7 @@ namespace hawser::testing {
 /// Returns a link, which destroy() frees; `device` must outlive it.
 device::PeerLink* make_far_link(FarDevice& device, const device::PeerLinkRequest& request);
 
+/// True if a link has registered memory that begins here.
+bool is_registered(const void* memory);
+
 }  // namespace hawser::testing
