@@ -21,9 +21,7 @@ constexpr double kUsualSecondsBetweenSaves = 300;
 /// all others.
 constexpr int64_t kMostSummedAtOnce = 64;
 
-bool is_gated(const Effective& c) {
-  return c.is("/model/mlp", "swiglu") || c.is("/model/mlp", "geglu") || c.is("/model/mlp", "geglu_exact");
-}
+bool is_gated(const Effective& c) { return !c.is("/model/mlp", "gelu") && !c.is("/model/mlp", "gelu_tanh"); }
 
 /// A rank communicates with its group and with one member of each other group. It has the fewest partners if
 /// the group's size is the square root of the degree, or the next divisor below it.

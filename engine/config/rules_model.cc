@@ -117,6 +117,17 @@ constexpr Check kModelChecks[] = {
      [](const Effective& c) { return is_latent(c) && c.flag("/model/qk_norm"); },
      "latent attention normalises its compressed rows, not each head",
      "use false"},
+    {"/model/sinks",
+     {"/model/latent/kv_rank", "/model/sinks"},
+     [](const Effective& c) { return is_latent(c) && c.flag("/model/sinks"); },
+     "sinks are not supported with latent attention",
+     "use false"},
+    {"/model/sinks",
+     {"/model/attention_softcap", "/model/sinks"},
+     [](const Effective& c) { return c.flag("/model/sinks") && c.number("/model/attention_softcap") > 0; },
+     "sinks are not supported with soft caps of attention scores, and attention_softcap is "
+     "{/model/attention_softcap}",
+     "use false, or attention_softcap 0"},
     {"/model/bias/v",
      {"/model/latent/kv_rank", "/model/bias/v"},
      [](const Effective& c) { return is_latent(c) && c.flag("/model/bias/v"); },
@@ -133,7 +144,7 @@ constexpr Check kModelChecks[] = {
        return c.flag("/model/bias/gate") && (c.is("/model/mlp", "gelu") || c.is("/model/mlp", "gelu_tanh"));
      },
      "mlp {/model/mlp} has no gate that could have a bias",
-     "use false, or mlp \"swiglu\", \"geglu\" or \"geglu_exact\""},
+     "use false, or mlp \"swiglu\", \"swiglu_clamped\", \"geglu\" or \"geglu_exact\""},
     {"/model/window_layers",
      {"/model/window_layers", "/model/layers"},
      [](const Effective& c) {

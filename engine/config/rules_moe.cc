@@ -12,6 +12,11 @@ namespace {
 
 bool is_mixture(const Effective& c) { return c.integer("/model/moe/experts") > 1; }
 
+bool has_expert_biases(const Effective& c) {
+  return is_mixture(c) &&
+         (c.flag("/model/bias/gate") || c.flag("/model/bias/up") || c.flag("/model/bias/down"));
+}
+
 /// Returns the number of experts among which a token may choose.
 int64_t eligible(const Effective& c) {
   return c.integer("/model/moe/experts") / c.integer("/model/moe/groups") *
@@ -112,14 +117,17 @@ constexpr Check kMoeChecks[] = {
      [](const Effective& c) { return is_mixture(c) && c.count("/model/moe/layers") == 0; },
      "is empty: no layer has the {/model/moe/experts} experts",
      "name layers, or leave it out for all"},
-    {"/model/moe/experts",
-     {"/model/moe/experts", "/model/bias/gate", "/model/bias/up", "/model/bias/down"},
-     [](const Effective& c) {
-       return is_mixture(c) &&
-              (c.flag("/model/bias/gate") || c.flag("/model/bias/up") || c.flag("/model/bias/down"));
-     },
-     "experts cannot have biases, but model.bias sets some in the MLP",
-     "set model.bias.gate, up and down to false"},
+    {"/model/moe/shared_width",
+     {"/model/moe/experts", "/model/moe/shared_width", "/model/bias/gate", "/model/bias/up",
+      "/model/bias/down"},
+     [](const Effective& c) { return has_expert_biases(c) && c.integer("/model/moe/shared_width") > 0; },
+     "a shared expert cannot have biases, but model.bias sets some in the MLP",
+     "use 0, or set model.bias.gate, up and down to false"},
+    {"/device",
+     {"/device", "/model/moe/experts", "/model/bias/gate", "/model/bias/up", "/model/bias/down"},
+     [](const Effective& c) { return has_expert_biases(c) && c.is("/device", "cuda"); },
+     "biases of experts are not supported on device \"cuda\" yet",
+     "use \"cpu\", or set model.bias.gate, up and down to false"},
     {"/model/moe/shared_gate",
      {"/model/moe/shared_width", "/model/moe/shared_gate"},
      [](const Effective& c) {

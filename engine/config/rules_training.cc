@@ -229,6 +229,7 @@ std::vector<Dependence> model_dependences() {
       {"/model/latent/norm_eps", "/model/latent/kv_rank", {}},
       {"/model/latent/interleaved", "/model/latent/kv_rank", {}},
       {"/model/moe/top_k", "/model/moe/experts", {}},
+      {"/model/bias/router", "/model/moe/experts", {}},
       {"/model/moe/width", "/model/moe/experts", {}},
       {"/model/moe/layers", "/model/moe/experts", {}},
       {"/model/moe/score", "/model/moe/experts", {}},

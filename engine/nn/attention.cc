@@ -20,7 +20,7 @@ Attention::Attention(const ParameterTable& table, const ModelConfig& model, int6
       qk_width_((model.heads + model.kv_heads) * model.head_dim),
       qkv_(table, {attention_at(layer, "q"), attention_at(layer, "k"), attention_at(layer, "v")}),
       out_(table, {attention_at(layer, "o")}),
-      core_(model, layer) {
+      core_(table, model, layer) {
   if (model.qk_norm) {
     q_norm_.emplace(table, model, attention_at(layer, "q_norm"), true);
     k_norm_.emplace(table, model, attention_at(layer, "k_norm"), true);

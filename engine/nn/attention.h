@@ -58,7 +58,8 @@ class Attention {
                  bool attends) const;
   /// Takes memory for the gradient of the output of the q, k, v projection.
   void* take_dqkv(const Context& ctx, Region& region) const;
-  /// Computes addends of dx[rows, C] from dy[rows, C], and the weight gradients of QK-norm. Fills `dqkv`.
+  /// Computes addends of dx[rows, C] from dy[rows, C], and the gradients of QK-norm's weights and of sinks.
+  /// Fills `dqkv`.
   void backward_input(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, void* dqkv,
                       const BranchSum& dx, const void* dy, DType dy_type) const;
   /// Computes the weight gradients of the output projection, from dy and the core's output.

@@ -36,7 +36,7 @@ kernels::AttentionShape AttentionCore::shape(const Context& ctx, const Attention
 
 void AttentionCore::forward(const Context& ctx, const AttentionCoreSaved& saved,
                             const AttentionInputs& in) const {
-  ctx.columns->forward(ctx, shape(ctx, in), saved, in);
+  ctx.columns->forward(ctx, shape(ctx, in), saved, with_sinks(in));
 }
 
 void AttentionCore::forward_cached(const Context& ctx, const AttentionCoreSaved& saved,
@@ -45,12 +45,12 @@ void AttentionCore::forward_cached(const Context& ctx, const AttentionCoreSaved&
   s.seq_k = s.kv_batch_rows = past + ctx.rows();
   s.q_offset = past;
   s.kv_begin = nullptr;
-  ctx.columns->forward(ctx, s, saved, in);
+  ctx.columns->forward(ctx, s, saved, with_sinks(in));
 }
 
 void AttentionCore::backward(const Context& ctx, const AttentionCoreSaved& saved, const AttentionInputs& in,
                              const AttentionGradients& gradients, const void* d_o) const {
-  ctx.columns->backward(ctx, shape(ctx, in), saved, in, gradients, d_o);
+  ctx.columns->backward(ctx, shape(ctx, in), saved, with_sinks(in), gradients, d_o);
 }
 
 }  // namespace hawser::nn

@@ -12,6 +12,7 @@ void ColumnExchange::forward(const Context& ctx, const kernels::AttentionShape& 
   a.o = saved.o;
   a.lse = saved.lse;
   ctx.attend(a);
+  in.sinks.join(ctx, a.s, a.o, a.s.type, a.lse);
 }
 
 void ColumnExchange::backward(const Context& ctx, const kernels::AttentionShape& shape,
@@ -25,6 +26,7 @@ void ColumnExchange::backward(const Context& ctx, const kernels::AttentionShape&
   a.lse = saved.lse;
   a.q = in.q, a.k = in.k, a.v = in.v;
   ctx.attend(a);
+  in.sinks.backward(ctx, a.s, a.o, a.lse, a.dout);
 }
 
 }  // namespace hawser::nn

@@ -104,6 +104,18 @@ KernelWork work_of(const kernels::AttentionBackward& a) {
   return w;
 }
 
+/// Output elements are read and written; the backward reads two arrays of them.
+KernelWork work_of(const kernels::SinkForward& f) {
+  const kernels::SinkRows& s = f.s;
+  return work(Kernel::kSinkForward, s.type,
+              s.batch * s.seq * s.heads * (2 * s.value_dim * dtype_bytes(s.type) + 8));
+}
+KernelWork work_of(const kernels::SinkBackward& b) {
+  const kernels::SinkRows& s = b.s;
+  return work(Kernel::kSinkBackward, s.type,
+              s.batch * s.seq * (s.heads * (2 * s.value_dim * dtype_bytes(s.type) + 4) + 4 * b.columns));
+}
+
 KernelWork work_of(const kernels::NormForward& n) {
   const int64_t sum =
       n.residual.y != nullptr ? dtype_bytes(n.x_type) + dtype_bytes(n.residual.branch_type) : 0;
@@ -241,6 +253,19 @@ KernelWork work_of(const kernels::ExpertActivationForward& a) {
 KernelWork work_of(const kernels::ExpertActivationBackward& a) {
   return work(Kernel::kExpertActivationBackward, a.type,
               a.rows * a.f * dtype_bytes(a.type) * (a.gated ? 6 : 4));
+}
+KernelWork work_of(const kernels::ExpertBias& b) {
+  return work(Kernel::kExpertBias, b.s.type, 2 * b.s.rows * b.s.n * dtype_bytes(b.s.type));
+}
+KernelWork work_of(const kernels::ExpertBiasSum& b) {
+  return work(Kernel::kExpertBiasSum, b.s.type,
+              b.s.rows * b.s.n * dtype_bytes(b.s.type) + 4 * b.total * b.s.n);
+}
+KernelWork work_of(const kernels::SpreadWeights& w) {
+  return work(Kernel::kSpreadWeights, DType::kF32, 4 * w.s.rows * (w.s.experts + 3 * w.s.top_k));
+}
+KernelWork work_of(const kernels::AddChosen& a) {
+  return work(Kernel::kAddChosen, DType::kF32, 20 * a.s.rows * a.s.top_k);
 }
 KernelWork work_of(const kernels::RouterForward& r) {
   return work(Kernel::kRouterForward, DType::kF32, 4 * r.shape.rows * (r.shape.experts + 2 * r.shape.top_k));

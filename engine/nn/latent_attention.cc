@@ -41,7 +41,7 @@ LatentAttention::LatentAttention(const ParameterTable& table, const ModelConfig&
       q_(table, {latent_at(layer, q_rank_ > 0 ? "q_b" : "q")}),
       kv_up_(table, {latent_at(layer, "kv_b")}),
       out_(table, {latent_at(layer, "o")}),
-      core_(model, layer),
+      core_(table, model, layer),
       kv_norm_(table, model, latent_at(layer, "kv_a_norm"), true, model.latent.norm_eps) {
   if (q_rank_ > 0) q_norm_.emplace(table, model, latent_at(layer, "q_a_norm"), true, model.latent.norm_eps);
 }

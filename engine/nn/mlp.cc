@@ -24,6 +24,8 @@ kernels::Activation activation_of(MlpKind kind) {
       return kernels::Activation::kSilu;
     case MlpKind::kGeGlu:
       return kernels::Activation::kGeluTanh;
+    case MlpKind::kSwiGluClamped:
+      return kernels::Activation::kClampedSilu;
   }
   return kernels::Activation::kGelu;
 }

@@ -14,12 +14,11 @@ namespace hawser::nn {
 
 // The enumerators have the same numbers as in the schema.
 enum class Norm { kLayerNorm, kRmsNorm };
-/// GeGLU uses the tanh form of GELU, as Gemma does; kGeGluExact uses the error function.
-enum class MlpKind { kGelu, kGeluTanh, kSwiGlu, kGeGlu, kGeGluExact };
+/// GeGLU uses the tanh form of GELU, as Gemma does; kGeGluExact uses the error function. kSwiGluClamped is
+/// GPT-OSS's (kernels::Activation::kClampedSilu).
+enum class MlpKind { kGelu, kGeluTanh, kSwiGlu, kGeGlu, kGeGluExact, kSwiGluClamped };
 
-inline bool is_gated(MlpKind kind) {
-  return kind == MlpKind::kSwiGlu || kind == MlpKind::kGeGlu || kind == MlpKind::kGeGluExact;
-}
+inline bool is_gated(MlpKind kind) { return kind != MlpKind::kGelu && kind != MlpKind::kGeluTanh; }
 enum class Position { kLearned, kRotary, kNone };
 /// The output of the model: logits of the next token, or one number, as in a reward model.
 enum class HeadKind { kLanguage, kScore };
@@ -94,6 +93,7 @@ void each_key(MoeTraining& m, auto&& visit) {
 /// Selects the projections (and norms) that have a bias.
 struct BiasConfig {
   bool q = false, k = false, v = false, o = false, gate = false, up = false, down = false, norm = false;
+  bool router = false;  ///< of a mixture, added to the logits
 };
 
 struct ModelConfig {
@@ -111,6 +111,7 @@ struct ModelConfig {
   RopeConfig rope;
   BiasConfig bias;
   bool qk_norm = false;          ///< RMSNorm over each head of q and k before the rotation (Qwen3)
+  bool sinks = false;            ///< a learned score of each query head joins its softmax (GPT-OSS)
   bool post_norm = false;        ///< also normalise each branch's output (Gemma)
   std::vector<int64_t> window;   ///< sliding window in tokens for each layer, 0 = none
   double attention_scale = 0;    ///< multiplies q·k; resolved, never 0 (default head_dim^-0.5)
@@ -166,6 +167,7 @@ void each_expert_key(Model& m, Visit& visit) {
   visit("moe/top_groups", m.moe.top_groups, sparse && m.moe.groups > 1);
   visit("moe/shared_width", m.moe.shared_width, sparse);
   visit("moe/shared_gate", m.moe.shared_gate, sparse && m.moe.shared_width > 0);
+  visit("bias/router", m.bias.router, sparse);
 }
 
 /// Visits the keys of each_model_key for latent attention.
@@ -224,6 +226,7 @@ void each_model_key(Model& m, Visit&& visit) {
   visit("bias/down", m.bias.down, true);
   visit("bias/norm", m.bias.norm, true);
   visit("qk_norm", m.qk_norm, true);
+  visit("sinks", m.sinks, true);
   visit("post_norm", m.post_norm, true);
   visit("window", m.window, true);
   visit("attention_scale", m.attention_scale, true);

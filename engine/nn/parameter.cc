@@ -87,6 +87,7 @@ class ParameterTable::Declarations {
       add("attention.q_norm.weight", {m_.head_dim}, one_, {.covers = GradientCoverage::kOwnHeads});
       add("attention.k_norm.weight", {m_.head_dim}, one_, {.covers = GradientCoverage::kOwnHeads});
     }
+    if (m_.sinks) add("attention.sinks", {m_.heads}, normal_, {.cut = heads});
     out_of_attention(q_width);
   }
 
@@ -143,7 +144,8 @@ class ParameterTable::Declarations {
   }
 
   /// The router is read in f32 whatever the compute type. Each tensor-parallel rank has all of these weights
-  /// and applies them to its local rows.
+  /// and applies them to its local rows. Biases of experts are not divided among expert-parallel ranks,
+  /// because they are small and the rank of a row adds those of the output.
   void moe() {
     const MoeConfig& moe = m_.moe;
     const bool gated = is_gated(m_.mlp);
@@ -155,9 +157,13 @@ class ParameterTable::Declarations {
         {.covers = GradientCoverage::kOwnRows, .read = Read::kLookup});
     if (moe.has_bias())
       add("moe.router.bias", {moe.experts}, zero_, {.read = Read::kExact, .balances = true});
+    if (m_.bias.router) add("moe.router.logit_bias", {moe.experts}, zero_, rows);
     if (gated) add("moe.experts.gate.weight", {moe.experts, moe.width, m_.width}, normal_, experts);
     add("moe.experts.up.weight", {moe.experts, moe.width, m_.width}, normal_, experts);
     add("moe.experts.down.weight", {moe.experts, m_.width, moe.width}, into_residual_, experts);
+    if (gated && m_.bias.gate) add("moe.experts.gate.bias", {moe.experts, moe.width}, zero_, rows);
+    if (m_.bias.up) add("moe.experts.up.bias", {moe.experts, moe.width}, zero_, rows);
+    if (m_.bias.down) add("moe.experts.down.bias", {moe.experts, m_.width}, zero_, rows);
     if (moe.shared_width > 0) {
       if (gated) add("moe.shared.gate.weight", {moe.shared_width, m_.width}, normal_, rows);
       add("moe.shared.up.weight", {moe.shared_width, m_.width}, normal_,
@@ -219,7 +225,7 @@ class ParameterTable::Declarations {
     }
     p.size = elements(shape);
     p.room = elements(p.local_shape);
-    p.decay = shape.size() >= 2;
+    p.decay = shape.size() >= 2 && !p.name.ends_with(".bias");
     p.read = p.decay || traits.read == Read::kExact ? traits.read : Read::kLookup;
     p.balances = traits.balances;
     if (by_head_) p.matrix_rows = traits.head;

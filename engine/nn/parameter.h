@@ -6,6 +6,7 @@
 //   blocks.i.attention_norm.{weight,bias} [width]
 //   blocks.i.attention.{q,k,v}.{weight [heads*head_dim or kv_heads*head_dim, width], bias}
 //   blocks.i.attention.{q_norm,k_norm}.weight [head_dim]
+//   blocks.i.attention.sinks [heads]
 //   blocks.i.attention.o.{weight [width, heads*head_dim], bias}
 //   blocks.i.attention_post_norm.weight [width]
 // with latent attention, instead of q, k, v and o, with head_dim = nope + rope_dim:
@@ -20,9 +21,11 @@
 //   blocks.i.mlp.down.{weight [width, mlp_width], bias}
 //   blocks.i.mlp_post_norm.weight
 // and in a sparse layer, instead of blocks.i.mlp:
-//   blocks.i.moe.router.{weight [experts, width], bias}
+//   blocks.i.moe.router.{weight [experts, width], bias, logit_bias [experts]}
 //   blocks.i.moe.experts.{gate,up}.weight [experts, width of one, width]
 //   blocks.i.moe.experts.down.weight [experts, width, width of one]
+//   blocks.i.moe.experts.{gate,up}.bias [experts, width of one]
+//   blocks.i.moe.experts.down.bias [experts, width]
 //   blocks.i.moe.shared.{gate,up,down}.weight, as of an mlp; blocks.i.moe.shared_gate.weight [1, width]
 //   final_norm.{weight,bias}
 //   head.weight [vocab, width]                      (absent when tied), or score.weight [1, width]
@@ -118,7 +121,7 @@ struct Parameter {
   /// The rows of one head and how QK-Clip scales them. The pattern repeats head by head. Empty: QK-Clip never
   /// scales the parameter.
   std::vector<ScaledRows> scaled_rows;
-  bool decay = true;  ///< weight decay applies (two or more dimensions)
+  bool decay = true;  ///< weight decay applies (two or more dimensions, except biases of experts)
   Read read = Read::kProduct;
   bool trainable = true;
   bool balances = false;  ///< a router's bias, which each step moves against the load of experts
@@ -159,9 +162,10 @@ struct ParameterGroup {
 /// True for a weight of a block that products multiply: an optimizer of matrices takes it by default. Norms,
 /// biases, magnitudes, routers, tables and the head are others.
 bool is_block_matrix(const Parameter& parameter);
-/// True for one matrix, or several of the same shape (experts), of two or more rows.
+/// True for one matrix, or several of the same shape (experts), of two or more rows. Biases of experts are
+/// vectors.
 inline bool has_matrices(const Parameter& p) {
-  return p.shape.size() >= 2 && p.shape[p.shape.size() - 2] > 1;
+  return p.decay && p.shape.size() >= 2 && p.shape[p.shape.size() - 2] > 1;
 }
 
 /// Which parameters are trained, and by which optimizer. Patterns (with * and ?) match names of parameters.

@@ -211,7 +211,8 @@ void ExpertParallel::each_source(const Call& c, int64_t round, Use use) const {
   for (int64_t r = 0; r < wire_.ranks(); ++r) {
     const int64_t rows = sent(c, r, wire_.rank(), round);
     const int32_t* const offsets = c.saved.offsets + r * (c.rows.experts.count() + 1);
-    use(Piece{{offsets, c.saved.weights + first, nullptr, rows, round_.rows}, r, first});
+    const int64_t first_expert = wire_.rank() * c.rows.experts.count();
+    use(Piece{{offsets, c.saved.weights + first, nullptr, rows, round_.rows, first_expert}, r, first});
     first += rows;
   }
 }

@@ -29,6 +29,7 @@ void GatherAttention::forward(const nn::Context& ctx, const AttentionShape& s,
     a.k = all, a.v = nn::advance(all, key_width(s), s.type);
     ctx.attend(a);
   }
+  in.sinks.join(ctx, s, saved.o, s.type, saved.lse);
 }
 
 void GatherAttention::backward(const nn::Context& ctx, const AttentionShape& s,
@@ -54,6 +55,7 @@ void GatherAttention::backward(const nn::Context& ctx, const AttentionShape& s,
     }
   }
   finish_dq(ctx, s, dq, gradients);
+  in.sinks.backward(ctx, s, saved.o, saved.lse, d_o);
   auto* const by_rank = ctx.workspace->take_as<float>(own().ranks * elements);
   order(ctx, dkv, by_rank, DType::kF32, width, true);
   wire_.reduce_scatter(mine, by_rank, elements);

@@ -62,6 +62,7 @@ void RingAttention::forward(const nn::Context& ctx, const AttentionShape& s,
       attend(owner, owner < own().rank ? Pair{0, 0} : Pair{1, 1}, true);
     }
   });
+  in.sinks.join(ctx, s, o, DType::kF32, saved.lse);
   if (narrow) copy(ctx, {saved.o, s.type, out}, {o, DType::kF32, out}, 1, out);
 }
 
@@ -101,6 +102,7 @@ void RingAttention::backward(const nn::Context& ctx, const AttentionShape& s,
     chunks.return_gradients();
   });
   finish_dq(ctx, s, dq, gradients);
+  in.sinks.backward(ctx, s, saved.o, saved.lse, d_o);
 }
 
 }  // namespace hawser::parallel

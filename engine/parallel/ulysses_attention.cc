@@ -96,6 +96,7 @@ void UlyssesAttention::forward(const nn::Context& ctx, const AttentionShape& s,
   a.o = nn::advance(saved.exchanged, ranks * rows * h.width(), s.type);
   a.lse = saved.lse;
   ctx.attend(a);
+  in.sinks.join(ctx, a.s, a.o, s.type, a.lse);
   const void* const parts = to_columns(ctx, a.o, s.type, h.o_width());
   for (int64_t r = 0; r < ranks; ++r)
     copy(ctx, {nn::advance(saved.o, r * h.o_width(), s.type), s.type, s.o_stride},
@@ -104,7 +105,7 @@ void UlyssesAttention::forward(const nn::Context& ctx, const AttentionShape& s,
 }
 
 void UlyssesAttention::backward(const nn::Context& ctx, const AttentionShape& s,
-                                const nn::AttentionCoreSaved& saved, const nn::AttentionInputs&,
+                                const nn::AttentionCoreSaved& saved, const nn::AttentionInputs& in,
                                 const nn::AttentionGradients& gradients, const void* d_o) const {
   nn::RegionScope scope(*ctx.workspace);
   const Heads h = heads_of(s);
@@ -131,6 +132,7 @@ void UlyssesAttention::backward(const nn::Context& ctx, const AttentionShape& s,
     a.dk = nn::advance(a.dq, h.q_width(), s.type);
     a.dv = nn::advance(a.dk, h.k_width(), s.type);
     ctx.attend(a);
+    in.sinks.backward(ctx, a.s, a.o, a.lse, a.dout);
   }
   const void* const parts = to_columns(ctx, d_all, s.type, h.width());
   for (int64_t r = 0; r < ranks; ++r)

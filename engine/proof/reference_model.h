@@ -21,6 +21,7 @@
 #include "engine/nn/parameter.h"
 #include "engine/nn/rope_table.h"
 #include "engine/proof/log_sum_exp.h"
+#include "engine/proof/reference_activation.h"
 #include "engine/proof/reference_batch.h"
 #include "engine/proof/reference_loss.h"
 #include "engine/proof/reference_magnitude.h"
@@ -223,7 +224,8 @@ class ReferenceModel {
     prepare_heads(k, p + "k_norm");
     Rows o(x.size(), std::vector<T>(static_cast<size_t>(m_.heads * m_.head_dim)));
     for (size_t t = 0; t < x.size(); ++t)
-      for (int64_t h = 0; h < m_.heads; ++h) attend(o[t].data() + h * m_.head_dim, q, k, v, t, h);
+      for (int64_t h = 0; h < m_.heads; ++h)
+        attend(o[t].data() + h * m_.head_dim, q, k, v, t, h, find(p + "sinks"));
     return product(o, p + "o", m_.width);
   }
 
@@ -250,7 +252,7 @@ class ReferenceModel {
       o[t].assign(static_cast<size_t>(m_.heads * l.value_dim), T(0));
     }
     for (size_t t = 0; t < x.size(); ++t)
-      for (int64_t h = 0; h < m_.heads; ++h) attend(o[t].data() + h * l.value_dim, q, k, v, t, h);
+      for (int64_t h = 0; h < m_.heads; ++h) attend(o[t].data() + h * l.value_dim, q, k, v, t, h, nullptr);
     return product(o, p + "o", m_.width);
   }
   /// Returns the first `rank` features of each row, normalised.
@@ -275,7 +277,8 @@ class ReferenceModel {
     }
   }
 
-  void attend(T* o, const Rows& q, const Rows& k, const Rows& v, size_t t, int64_t h) const {
+  /// A sink is one more score of the softmax, without a key.
+  void attend(T* o, const Rows& q, const Rows& k, const Rows& v, size_t t, int64_t h, const T* sinks) const {
     const int64_t kv_head = h / (m_.heads / m_.kv_heads), of_key = kv_head * m_.head_dim,
                   of_value = kv_head * m_.value_dim(), window = m_.window[static_cast<size_t>(layer_)];
     std::vector<T> scores;
@@ -289,6 +292,7 @@ class ReferenceModel {
       keys.push_back(key);
     }
     using std::exp;
+    if (sinks != nullptr) scores.push_back(sinks[h]);
     const T total = log_sum_exp(scores);
     const uint64_t site = philox_derive(seed_, static_cast<uint64_t>(layer_), 1);
     const uint64_t query = (static_cast<uint64_t>(h) << 32) + t;
@@ -306,7 +310,8 @@ class ReferenceModel {
     const Rows gate = gated ? product(x, p + "gate", width) : Rows();
     for (size_t t = 0; t < h.size(); ++t)
       for (size_t j = 0; j < h[t].size(); ++j)
-        h[t][j] = gated ? activation(gate[t][j]) * h[t][j] : activation(h[t][j]);
+        h[t][j] = gated ? reference_activation(m_.mlp, gate[t][j]) * reference_factor(m_.mlp, h[t][j])
+                        : reference_activation(m_.mlp, h[t][j]);
     return product(h, p + "down", m_.width);
   }
 
@@ -314,7 +319,10 @@ class ReferenceModel {
   Rows mixture(const Rows& x, const std::string& p) {
     const nn::MoeConfig& moe = m_.moe;
     const auto experts = static_cast<size_t>(moe.experts);
-    const Rows logits = product(x, p + "router", moe.experts);
+    Rows logits = product(x, p + "router", moe.experts);
+    if (const T* const bias = find(p + "router.logit_bias"); bias != nullptr)
+      for (auto& row : logits)
+        for (size_t e = 0; e < experts; ++e) row[e] += bias[e];
     Rows y = moe.shared_width > 0 ? shared_expert(x, p) : Rows(x.size(), std::vector<T>(x[0].size(), T(0)));
     std::vector<double> counts(experts);
     std::vector<T> shares(experts, T(0));
@@ -346,13 +354,19 @@ class ReferenceModel {
     const T *gate = find(p + "gate.weight"), *up = find(p + "up.weight") + e * size,
             *down = find(p + "down.weight") + e * size;
     std::vector<T> h(static_cast<size_t>(m_.moe.width)), y(x.size(), T(0));
+    const auto bias = [&](const char* part, size_t size_of_one, size_t i) {
+      const T* const all = find(p + part + ".bias");
+      return all != nullptr ? all[static_cast<size_t>(e) * size_of_one + i] : T(0);
+    };
+    for (size_t c = 0; c < y.size(); ++c) y[c] = bias("down", y.size(), c);
     for (size_t f = 0; f < h.size(); ++f) {
-      T a = T(0), b = T(0);
+      T a = bias("gate", h.size(), f), b = bias("up", h.size(), f);
       for (size_t c = 0; c < x.size(); ++c) {
         if (gate != nullptr) a += gate[static_cast<size_t>(e * size) + f * x.size() + c] * x[c];
         b += up[f * x.size() + c] * x[c];
       }
-      h[f] = gate != nullptr ? activation(a) * b : activation(b);
+      h[f] = gate != nullptr ? reference_activation(m_.mlp, a) * reference_factor(m_.mlp, b)
+                             : reference_activation(m_.mlp, b);
       for (size_t c = 0; c < y.size(); ++c) y[c] += down[c * h.size() + f] * h[f];
     }
     return y;
@@ -366,21 +380,6 @@ class ReferenceModel {
     for (size_t t = 0; t < y.size(); ++t)
       for (T& value : y[t]) value = value / (1.0 + exp(-gate[t][0]));
     return y;
-  }
-
-  T activation(const T& x) const {
-    using kernels::reference_erf, std::exp, std::tanh;
-    switch (m_.mlp) {
-      case nn::MlpKind::kGelu:
-      case nn::MlpKind::kGeGluExact:
-        return 0.5 * x * (1.0 + reference_erf(x / std::sqrt(2.0)));
-      case nn::MlpKind::kSwiGlu:
-        return x / (1.0 + exp(-x));
-      case nn::MlpKind::kGeluTanh:
-      case nn::MlpKind::kGeGlu:
-        break;
-    }
-    return 0.5 * x * (1.0 + tanh(std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
   }
 
   const nn::ModelConfig& m_;

@@ -52,18 +52,18 @@ HWS_INLINE void for_vectors(int64_t n, const Body& body) {
   for (; j < n; j += kLanes) body(j, vzero());
 }
 
-/// y[j] = act(h[j]) (* up[j] if gated).
+/// y[j] = act(h[j]) (* the factor of up[j] if gated).
 template <Activation kKind, bool kGated, class E>
 void forward_vectors(const Range<E>& r, int64_t n) {
   for_vectors(
       n, [&](int64_t j, auto type) __attribute__((always_inline)) {
         using V = decltype(type);
         const auto value = Act<kKind>::value(load_as<V>(r.h + j));
-        store_as(r.y + j, kGated ? vmul(value, load_as<V>(r.up + j)) : value);
+        store_as(r.y + j, kGated ? vmul(value, Factor<kKind>::of(load_as<V>(r.up + j))) : value);
       });
 }
 
-/// dh[j] = dy[j] * act'(h[j]) (* up[j], and dup[j] = dy[j] * act(h[j]) if gated), and y as above.
+/// dh[j] = dy[j] * act'(h[j]) (* the factor of up[j] if gated, and dup[j] its gradient), and y as above.
 template <Activation kKind, bool kGated, class E>
 void backward_vectors(const Range<E>& r, int64_t n) {
   for_vectors(
@@ -73,9 +73,10 @@ void backward_vectors(const Range<E>& r, int64_t n) {
         const auto grad = load_as<V>(r.dy + j);
         Act<kKind>::both(load_as<V>(r.h + j), value, slope);
         const auto up = kGated ? load_as<V>(r.up + j) : grad;
-        if (r.y != nullptr) store_as(r.y + j, kGated ? vmul(value, up) : value);
-        if (kGated) store_as(r.dup + j, vmul(grad, value));
-        store_as(r.dh + j, vmul(kGated ? vmul(grad, up) : grad, slope));
+        const auto factor = Factor<kKind>::of(up);
+        if (r.y != nullptr) store_as(r.y + j, kGated ? vmul(value, factor) : value);
+        if (kGated) store_as(r.dup + j, Factor<kKind>::gradient(vmul(grad, value), up));
+        store_as(r.dh + j, vmul(kGated ? vmul(grad, factor) : grad, slope));
       });
 }
 
@@ -130,6 +131,7 @@ void forward(const ActivationForward& a, Stream& stream) {
       {forward_vectors<kGelu, false, E>, forward_vectors<kGelu, true, E>},
       {forward_vectors<kGeluTanh, false, E>, forward_vectors<kGeluTanh, true, E>},
       {forward_vectors<kSilu, false, E>, forward_vectors<kSilu, true, E>},
+      {forward_vectors<kClampedSilu, false, E>, forward_vectors<kClampedSilu, true, E>},
   };
   run(a, stream, kVectors[static_cast<int>(a.kind)][a.gated], [&](int64_t at_y, int64_t at_h) {
     const E* const h = static_cast<const E*>(a.h) + at_h;
@@ -144,6 +146,7 @@ void backward(const ActivationBackward& a, Stream& stream) {
       {backward_vectors<kGelu, false, E>, backward_vectors<kGelu, true, E>},
       {backward_vectors<kGeluTanh, false, E>, backward_vectors<kGeluTanh, true, E>},
       {backward_vectors<kSilu, false, E>, backward_vectors<kSilu, true, E>},
+      {backward_vectors<kClampedSilu, false, E>, backward_vectors<kClampedSilu, true, E>},
   };
   run(a, stream, kVectors[static_cast<int>(a.kind)][a.gated], [&](int64_t at_y, int64_t at_h) {
     const E* const h = static_cast<const E*>(a.h) + at_h;

@@ -99,5 +99,53 @@ struct Act<Activation::kSilu> {
   }
 };
 
+/// The smallest number above the limit. Comparisons with it select the gradient 0, so NaN stays NaN.
+constexpr float kBeyondLimit = kSiluLimit + 0x1p-21f;
+
+template <>
+struct Act<Activation::kClampedSilu> {
+  template <class V>
+  static HWS_INLINE V bounded(V x) {
+    return vmin(vset(kSiluLimit), x);
+  }
+  template <class V>
+  static HWS_INLINE V value(V x) {
+    const V b = bounded(x);
+    return vmul(b, Act<Activation::kSilu>::sigmoid(vmul(vset(kSiluSlope), b)));
+  }
+  template <class V>
+  static HWS_INLINE void both(V x, V& value, V& slope) {
+    const vf one = vset(1.0f);
+    const V b = bounded(x), steep = vmul(vset(kSiluSlope), b), s = Act<Activation::kSilu>::sigmoid(steep);
+    value = vmul(b, s);
+    slope = vselect_le(vset(kBeyondLimit), x, vset(0.0f), vmul(s, vfma(steep, vsub(one, s), one)));
+  }
+};
+
+/// The other factor of a gated activation, computed from `up`, and the gradient of `up`, computed from the
+/// factor's.
+template <Activation kKind>
+struct Factor {
+  template <class V>
+  static HWS_INLINE V of(V up) {
+    return up;
+  }
+  template <class V>
+  static HWS_INLINE V gradient(V d, V /*up*/) {
+    return d;
+  }
+};
+template <>
+struct Factor<Activation::kClampedSilu> {
+  template <class V>
+  static HWS_INLINE V of(V up) {
+    return vadd(vset(1.0f), vmin(vset(kSiluLimit), vmax(vset(-kSiluLimit), up)));
+  }
+  template <class V>
+  static HWS_INLINE V gradient(V d, V up) {
+    return vselect_le(vset(kBeyondLimit), vabs(up), vset(0.0f), d);
+  }
+};
+
 }  // namespace
 }  // namespace hawser::kernels::HWS_LEVEL

@@ -21,6 +21,12 @@ ValueAndSlope<T> activation_reference(Activation kind, const T& x) {
     const T sigmoid = T(1) / (T(1) + std::exp(-x));
     return {x * sigmoid, sigmoid * (T(1) + x * (T(1) - sigmoid))};
   }
+  if (kind == Activation::kClampedSilu) {
+    const bool below = !(std::real(x) > kSiluLimit);
+    const double slope = kSiluSlope;
+    const T b = below ? x : T(kSiluLimit), sigmoid = T(1) / (T(1) + std::exp(-slope * b));
+    return {b * sigmoid, below ? sigmoid * (T(1) + slope * b * (T(1) - sigmoid)) : T(0)};
+  }
   if (kind == Activation::kGelu) {
     const T cdf = 0.5 * (T(1) + reference_erf(x * kSqrtHalf));
     return {x * cdf, cdf + x * kInvSqrt2Pi * std::exp(-0.5 * x * x)};
@@ -30,13 +36,22 @@ ValueAndSlope<T> activation_reference(Activation kind, const T& x) {
   return {0.5 * x * (T(1) + t), 0.5 * (T(1) + t) + 0.5 * x * (T(1) - t * t) * inner};
 }
 
+/// Returns the other factor of a gated activation, and its slope.
+template <class T>
+ValueAndSlope<T> factor_reference(Activation kind, const T& up) {
+  if (kind != Activation::kClampedSilu) return {up, T(1)};
+  if (std::real(up) > kSiluLimit) return {T(1 + kSiluLimit), T(0)};
+  if (std::real(up) < -kSiluLimit) return {T(1 - kSiluLimit), T(0)};
+  return {T(1) + up, T(1)};
+}
+
 template <class T>
 void activation_forward_reference(const ActivationForward& a, T* y, const T* h) {
   for (int64_t r = 0; r < a.rows; ++r) {
     const T* row = h + r * a.f * (a.gated ? 2 : 1);
     for (int64_t j = 0; j < a.f; ++j) {
       const T value = activation_reference(a.kind, row[j]).value;
-      y[r * a.f + j] = a.gated ? value * row[a.f + j] : value;
+      y[r * a.f + j] = a.gated ? value * factor_reference(a.kind, row[a.f + j]).value : value;
     }
   }
 }
@@ -49,11 +64,12 @@ void activation_backward_reference(const ActivationBackward& a, T* dh, const T* 
     for (int64_t j = 0; j < a.f; ++j) {
       const ValueAndSlope<T> act = activation_reference(a.kind, h[at + j]);
       const T grad = dy[r * a.f + j];
-      const T up = a.gated ? h[at + a.f + j] : T(1);
-      if (y != nullptr) y[r * a.f + j] = act.value * up;
+      const ValueAndSlope<T> up =
+          a.gated ? factor_reference(a.kind, h[at + a.f + j]) : ValueAndSlope<T>{T(1), T(0)};
+      if (y != nullptr) y[r * a.f + j] = act.value * up.value;
       if (a.gated) {
-        dh[at + a.f + j] = grad * act.value;
-        dh[at + j] = grad * up * act.slope;
+        dh[at + a.f + j] = grad * act.value * up.slope;
+        dh[at + j] = grad * up.value * act.slope;
       } else {
         dh[at + j] = grad * act.slope;
       }

@@ -12,6 +12,7 @@ constexpr int64_t kGrain = 8192;
 
 struct Tile {
   float gate[kTile], up[kTile], dy[kTile], value[kTile], slope[kTile];
+  float passes[kTile];  ///< of a clamped activation: 1 where the gradient of `up` passes, else 0
   int64_t n, padded;
 };
 
@@ -33,6 +34,8 @@ void activate(Activation kind, Tile& t) {
       return values_and_slopes<Activation::kGeluTanh>(t);
     case Activation::kSilu:
       return values_and_slopes<Activation::kSilu>(t);
+    case Activation::kClampedSilu:
+      return values_and_slopes<Activation::kClampedSilu>(t);
   }
 }
 
@@ -76,6 +79,16 @@ HWS_NOINLINE void scale(float* x, float by, const Tile& t) {
   for (int64_t j = 0; j < t.padded; j += kLanes) vstore(x + j, vmul(vload(x + j), vset(by)));
 }
 
+/// Replaces `up` by the other factor of a clamped activation.
+HWS_NOINLINE void clamp_up(Tile& t) {
+  using Clamped = Factor<Activation::kClampedSilu>;
+  for (int64_t j = 0; j < t.padded; j += kLanes) {
+    const vf up = vload(t.up + j);
+    vstore(t.passes + j, Clamped::gradient(vset(1.0f), up));
+    vstore(t.up + j, Clamped::of(up));
+  }
+}
+
 /// Reads elements [begin, begin + kTile) of a row of h, and activates them.
 void begin_tile(Tile& t, const ExpertActivation& a, const Array& h, int64_t begin) {
   t.n = a.f - begin < kTile ? a.f - begin : kTile;
@@ -83,6 +96,7 @@ void begin_tile(Tile& t, const ExpertActivation& a, const Array& h, int64_t begi
   read(t.gate, h.from(begin), t);
   if (a.gated) read(t.up, h.from(a.f + begin), t);
   activate(a.kind, t);
+  if (a.gated && a.kind == Activation::kClampedSilu) clamp_up(t);
 }
 
 HWS_NOINLINE void forward_row(const ExpertActivationForward& a, int64_t row, float weight) {
@@ -114,6 +128,7 @@ HWS_NOINLINE float backward_row(const ExpertActivationBackward& a, int64_t row, 
     scale(t.dy, weight, t);
     if (a.gated) {
       multiply(t.value, t.dy, t.value, t);  // the gradient of the other factor
+      if (a.kind == Activation::kClampedSilu) multiply(t.value, t.value, t.passes, t);
       multiply(t.dy, t.dy, t.up, t);
       scale(out, weight, t);
       write(dh.from(a.f + j), t.value, t);

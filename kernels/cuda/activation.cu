@@ -32,7 +32,7 @@ struct Forward {
 #pragma unroll
     for (int k = 0; k < N; ++k) {
       const float value = activation(kKind, x[k]).value;
-      x[k] = a.gated ? value * up[k] : value;
+      x[k] = a.gated ? value * factor(kKind, up[k]).value : value;
     }
     store<N>(static_cast<T*>(a.y) + i, x);
   }
@@ -54,9 +54,10 @@ struct Backward {
 #pragma unroll
     for (int k = 0; k < N; ++k) {
       const ValueAndSlope act = activation(kKind, x[k]);
-      y[k] = a.gated ? act.value * up[k] : act.value;
-      x[k] = dy[k] * act.slope * (a.gated ? up[k] : 1.0f);
-      up[k] = dy[k] * act.value;
+      const ValueAndSlope other = factor(kKind, up[k]);
+      y[k] = a.gated ? act.value * other.value : act.value;
+      x[k] = dy[k] * act.slope * (a.gated ? other.value : 1.0f);
+      up[k] = dy[k] * act.value * other.slope;
     }
     if (a.y != nullptr) store<N>(static_cast<T*>(a.y) + i, y);
     store<N>(dh + gate.gate, x);
@@ -73,6 +74,8 @@ void run(CudaStream& stream, const char* operation, const Args& args, bool wide)
     using T = type_of<decltype(tag)>;
     if (args.kind == Activation::kSilu) {
       for_each_element(stream, operation, n, wide, Body<T, Activation::kSilu>{args});
+    } else if (args.kind == Activation::kClampedSilu) {
+      for_each_element(stream, operation, n, wide, Body<T, Activation::kClampedSilu>{args});
     } else if (args.kind == Activation::kGelu) {
       for_each_element(stream, operation, n, wide, Body<T, Activation::kGelu>{args});
     } else {

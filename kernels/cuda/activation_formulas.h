@@ -42,7 +42,21 @@ __device__ __forceinline__ ValueAndSlope silu(float x) {
   return {x * s.value, s.value * fmaf(x, s.rest, 1.0f)};
 }
 
+__device__ __forceinline__ ValueAndSlope clamped_silu(float x) {
+  const float b = x > kSiluLimit ? kSiluLimit : x, steep = kSiluSlope * b;
+  const Sigmoid s = sigmoid(steep);
+  return {b * s.value, x > kSiluLimit ? 0.0f : s.value * fmaf(steep, s.rest, 1.0f)};
+}
+
+/// The other factor of a gated activation, and its slope.
+__device__ __forceinline__ ValueAndSlope factor(Activation kind, float up) {
+  if (kind != Activation::kClampedSilu) return {up, 1.0f};
+  const bool beyond = fabsf(up) > kSiluLimit;
+  return {1.0f + (beyond ? copysignf(kSiluLimit, up) : up), beyond ? 0.0f : 1.0f};
+}
+
 __device__ __forceinline__ ValueAndSlope activation(Activation kind, float x) {
+  if (kind == Activation::kClampedSilu) return clamped_silu(x);
   if (kind == Activation::kSilu) return silu(x);
   return kind == Activation::kGelu ? gelu(x) : gelu_tanh(x);
 }

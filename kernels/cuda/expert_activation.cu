@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(const ExpertActivatio
     T* y = static_cast<T*>(a.y) + row * a.f;
     for (int64_t j = lane_of_thread(); j < a.f; j += kWarpLanes) {
       float value = activation(a.kind, to_float(h[j])).value;
-      if (a.gated) value *= to_float(h[a.f + j]);
+      if (a.gated) value *= factor(a.kind, to_float(h[a.f + j])).value;
       y[j] = from_float<T>(value * weight);
     }
   });
@@ -43,11 +43,12 @@ __global__ void __launch_bounds__(kThreads) backward_kernel(const ExpertActivati
     float sum = 0;
     for (int64_t j = lane_of_thread(); j < a.f; j += kWarpLanes) {
       const ValueAndSlope act = activation(a.kind, to_float(h[j]));
-      const float up = a.gated ? to_float(h[a.f + j]) : 1.0f, value = act.value * up, grad = to_float(dy[j]);
+      const ValueAndSlope up = a.gated ? factor(a.kind, to_float(h[a.f + j])) : ValueAndSlope{1.0f, 0.0f};
+      const float value = act.value * up.value, grad = to_float(dy[j]);
       sum = fmaf(grad, value, sum);
       const float weighted = grad * weight;
-      dh[j] = from_float<T>(weighted * up * act.slope);
-      if (a.gated) dh[a.f + j] = from_float<T>(weighted * act.value);
+      dh[j] = from_float<T>(weighted * up.value * act.slope);
+      if (a.gated) dh[a.f + j] = from_float<T>(weighted * act.value * up.slope);
       y[j] = from_float<T>(value * weight);
     }
     sum = warp_sum(sum);

@@ -7,7 +7,10 @@
 
 namespace hawser::kernels {
 
-enum class Activation : uint8_t { kGelu, kGeluTanh, kSilu };
+/// kClampedSilu is GPT-OSS's gate: x sigmoid(1.702 x), where x is at most 7. The other factor then is not
+/// h[r,f+j] but 1 + h[r,f+j] clamped to [-7, 7]. Clamped elements have no gradient.
+enum class Activation : uint8_t { kGelu, kGeluTanh, kSilu, kClampedSilu };
+inline constexpr float kSiluLimit = 7.0f, kSiluSlope = 1.702f;
 
 /// Without a gate: y[r,j] = act(h[r,j]), h is [rows,f]. Gated: h is [rows,2f], gate first: y[r,j] =
 /// act(h[r,j]) * h[r,f+j]. The arithmetic is in fp32; h and y have type `type` (f32 or bf16). Rows are dense.

@@ -5,10 +5,12 @@
 
 #include "kernels/include/activation.h"
 #include "kernels/include/attention.h"
+#include "kernels/include/attention_sinks.h"
 #include "kernels/include/block_records.h"
 #include "kernels/include/cross_entropy.h"
 #include "kernels/include/embedding.h"
 #include "kernels/include/expert_activation.h"
+#include "kernels/include/expert_bias.h"
 #include "kernels/include/fp8_records.h"
 #include "kernels/include/fp8_round.h"
 #include "kernels/include/grouped_matmul.h"
@@ -39,7 +41,12 @@ namespace hawser::kernels {
   HWS_EACH_SHARED_LEVEL_KERNEL(KERNEL) \
   HWS_EACH_BASELINE_KERNEL(KERNEL)
 // Kernels that only the CPU has; null in other tables.
-#define HWS_EACH_CPU_KERNEL(KERNEL) KERNEL(adamw8, AdamW8)
+#define HWS_EACH_CPU_KERNEL(KERNEL)      \
+  KERNEL(adamw8, AdamW8)                 \
+  KERNEL(expert_bias, ExpertBias)        \
+  KERNEL(expert_bias_sum, ExpertBiasSum) \
+  KERNEL(spread_weights, SpreadWeights)  \
+  KERNEL(add_chosen, AddChosen)
 
 // Kernels that profit from the vectors of a CPU level.
 #define HWS_EACH_LEVEL_KERNEL(KERNEL)  \
@@ -96,6 +103,8 @@ namespace hawser::kernels {
   KERNEL(group_rows, GroupRows)                    \
   KERNEL(gather_rows, GatherRows)                  \
   KERNEL(combine_rows, CombineRows)                \
+  KERNEL(sink_forward, SinkForward)                \
+  KERNEL(sink_backward, SinkBackward)              \
   KERNEL(latent_keys, LatentKeys)                  \
   KERNEL(latent_keys_backward, LatentKeysBackward) \
   KERNEL(nf4_decode, Nf4Decode)                    \

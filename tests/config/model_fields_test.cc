@@ -138,6 +138,7 @@ TEST(ModelFields, WordsOfEnumsHaveTheirMeaning) {
   EXPECT_EQ(read("/mlp", "swiglu").mlp, nn::MlpKind::kSwiGlu);
   EXPECT_EQ(read("/mlp", "geglu").mlp, nn::MlpKind::kGeGlu);
   EXPECT_EQ(read("/mlp", "geglu_exact").mlp, nn::MlpKind::kGeGluExact);
+  EXPECT_EQ(read("/mlp", "swiglu_clamped").mlp, nn::MlpKind::kSwiGluClamped);
   EXPECT_EQ(read("/position", "learned").position, nn::Position::kLearned);
   EXPECT_EQ(read("/position", "rotary").position, nn::Position::kRotary);
   EXPECT_EQ(read("/position", "none").position, nn::Position::kNone);

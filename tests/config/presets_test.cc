@@ -27,9 +27,11 @@ int64_t count_parameters(const ModelConfig& m) {
   const int64_t latent = m.width * l.q_rank + l.q_rank + l.q_rank * q + m.width * (l.kv_rank + l.rope_dim) +
                          l.kv_rank + l.kv_rank * m.heads * (m.head_dim - l.rope_dim + l.value_dim) +
                          m.heads * l.value_dim * m.width;
-  const int64_t attention = (m.is_latent() ? latent : plain) + (m.qk_norm ? 2 * m.head_dim : 0);
-  const int64_t sparse = m.moe.experts * (m.width + mlp(m.moe.width) + (m.moe.has_bias() ? 1 : 0)) +
-                         mlp(m.moe.shared_width) + (m.moe.shared_gate ? m.width : 0);
+  const int64_t attention =
+      (m.is_latent() ? latent : plain) + (m.qk_norm ? 2 * m.head_dim : 0) + (m.sinks ? m.heads : 0);
+  const int64_t sparse =
+      m.moe.experts * (m.width + mlp(m.moe.width) + (m.moe.has_bias() ? 1 : 0) + (m.bias.router ? 1 : 0)) +
+      mlp(m.moe.shared_width) + (m.moe.shared_gate ? m.width : 0);
   int64_t layers = m.layers * (attention + norm * (m.post_norm ? 4 : 2));
   for (int64_t i = 0; i < m.layers; ++i) layers += m.is_sparse(i) ? sparse : mlp(m.mlp_width);
   const int64_t positions = m.position == Position::kLearned ? m.context * m.width : 0;

@@ -96,8 +96,8 @@ TEST(ConfigJson, ReportsAllProblemsAtOnce) {
       "/modle: unknown key \"modle\"; did you mean \"model\"?",
       "/model/n_layer: unknown key \"n_layer\"; did you mean \"layers\"?",
       "/model/layers: expected integer, got string \"4\"; write 4 without quotes",
-      "/model/mlp: \"swigl\" is not one of \"gelu\", \"gelu_tanh\", \"swiglu\", \"geglu\" or "
-      "\"geglu_exact\"; did you "
+      "/model/mlp: \"swigl\" is not one of \"gelu\", \"gelu_tanh\", \"swiglu\", \"geglu\", "
+      "\"geglu_exact\" or \"swiglu_clamped\"; did you "
       "mean \"swiglu\"?",
       "/model/width: expected integer, got number 1.5; write 2",
       "/model/layers: the key \"layers\" appears twice; keep one of them",

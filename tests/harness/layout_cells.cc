@@ -35,15 +35,15 @@ std::vector<Layout> layouts_of(int64_t replicate, int64_t shard, int64_t accumul
 
 std::string name_of(const Cell& c) {
   const Problem& p = c.problem;
-  return fmt::format("{}{} {}{} {} {}{}{}{}{}{}{}{} heads {}, {}", p.precision, p.fp8, p.optimizer,
-                     p.muon_heads ? " by head" : "", p.tied ? "tied" : "separate",
-                     p.frozen ? "frozen" : "all",
-                     p.like_gpt2      ? ""
-                     : p.rope_dim > 0 ? " gemma, part"
-                                      : " gemma",
-                     p.documents ? " documents" : "", p.rules.empty() ? "" : " rules",
-                     p.average >= 0 ? " average" : "", p.qk_clip > 0 ? " qk_clip" : "",
-                     p.teacher.empty() ? "" : " teacher ", p.teacher, p.heads, c.layout.name());
+  return fmt::format(
+      "{}{} {}{} {} {}{}{}{}{}{}{}{}{} heads {}, {}", p.precision, p.fp8, p.optimizer,
+      p.muon_heads ? " by head" : "", p.tied ? "tied" : "separate", p.frozen ? "frozen" : "all",
+      p.like_gpt2      ? ""
+      : p.rope_dim > 0 ? " gemma, part"
+                       : " gemma",
+      p.documents ? " documents" : "", p.rules.empty() ? "" : " rules", p.average >= 0 ? " average" : "",
+      p.qk_clip > 0 ? " qk_clip" : "", p.teacher.empty() ? "" : " teacher ", p.teacher,
+      p.sinks ? " sinks" : "", p.heads, c.layout.name());
 }
 
 /// A limit that some heads of initial weights exceed.
@@ -80,6 +80,7 @@ std::vector<Cell> all_cells(int64_t most_ranks) {
                 if (cell.problem.precision == "fp8") cell.problem.fp8 = kFp8[cells.size() % 3];
                 if (cells.size() % 3 == 1 && std::string(precision) != "bf16_pure")
                   cell.problem.qk_clip = kLowScores;
+                cell.problem.sinks = cells.size() % 4 == 3;
                 if (cells.size() % 5 == 2) cell.problem.teacher = kTeachers[cells.size() % 2];
                 cell.layout = layout;
                 cells.push_back(cell);
@@ -130,6 +131,7 @@ void add_cells(const ModelAxes& axes, Layout layout, std::vector<Cell>* cells) {
       p.documents = cells->size() % 4 < 2;
       if (p.precision != "bf16_pure" && cells->size() % 3 == 1) p.average = 0.75;
       if (p.precision != "bf16_pure" && like_gpt2 && cells->size() % 4 == 2) p.qk_clip = kLowScores;
+      p.sinks = cells->size() % 5 < 2;
       if (cells->size() % 5 == 3) p.teacher = kTeachers[cells->size() % 2];
       cell.layout = layout;
       if (axes.tp > 1 && cells->size() % 3 != 0) cell.layout.tp_chunks = 1 + cells->size() % 4;

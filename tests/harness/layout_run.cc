@@ -131,9 +131,11 @@ std::string layout_config(const Problem& p, const Layout& layout) {
                           {"embedding_scale", 4.9}});
   if (!p.like_gpt2 && p.rope_dim > 0) json["model"]["rope"]["dim"] = p.rope_dim;
   if (p.plain_scores) json["model"].update({{"qk_norm", false}, {"attention_softcap", 0}});
+  if (p.sinks) json["model"].update({{"sinks", true}, {"attention_softcap", 0}});
   if (!p.experts.empty()) {
     json["model"]["moe"] = Json::parse(p.experts);
-    json["model"]["bias"] = {{"up", false}, {"down", false}};
+    const bool has = p.expert_biases;
+    json["model"]["bias"] = {{"gate", has && !p.like_gpt2}, {"up", has}, {"down", has}, {"router", has}};
   }
   if (!p.latent.empty()) {
     json["model"]["latent"] = Json::parse(p.latent);

@@ -66,7 +66,8 @@ struct Problem {
   bool like_gpt2 = true;
   /// The section model.moe, as JSON; empty: dense. With experts, MLPs have no biases.
   std::string experts;
-  std::string moe;  ///< the section moe, as JSON; empty: its defaults
+  bool expert_biases = false;  ///< biases of experts and routers
+  std::string moe;             ///< the section moe, as JSON; empty: its defaults
   /// The section model.latent, as JSON; requires like_gpt2 false.
   std::string latent;
   std::string from;           ///< init.from; empty: random weights
@@ -81,6 +82,7 @@ struct Problem {
   std::string rules;                     ///< /optimizer/rules, as JSON; empty: none
   double average = -1;                   ///< /optimizer/average; below 0: none
   double qk_clip = 0;                    ///< /optimizer/qk_clip; 0: none
+  bool sinks = false;                    ///< /model/sinks, without the soft cap of scores
   bool plain_scores = false;     ///< unless like_gpt2: neither norms of queries and keys nor soft caps
   bool graphs = true;            ///< /cuda/graphs
   std::string residual = "f32";  ///< /cuda/residual

@@ -105,7 +105,9 @@ const std::vector<OpCase>& op_cases() {
     add_adamw8_cases(cases);
     add_router_cases(cases);
     add_expert_cases(cases);
+    add_expert_bias_cases(cases);
     add_latent_cases(cases);
+    add_sink_cases(cases);
     add_nf4_cases(cases);
     add_block_cases(cases);
     add_fp8_cases(cases);
@@ -129,6 +131,7 @@ const std::vector<GradientCase>& gradient_cases() {
     add_router_gradients(cases);
     add_expert_gradients(cases);
     add_latent_gradients(cases);
+    add_sink_gradients(cases);
     return cases;
   }();
   return all;

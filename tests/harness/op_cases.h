@@ -118,7 +118,9 @@ void add_muon_cases(std::vector<OpCase>& cases);
 void add_adamw8_cases(std::vector<OpCase>& cases);
 void add_router_cases(std::vector<OpCase>& cases);
 void add_expert_cases(std::vector<OpCase>& cases);
+void add_expert_bias_cases(std::vector<OpCase>& cases);
 void add_latent_cases(std::vector<OpCase>& cases);
+void add_sink_cases(std::vector<OpCase>& cases);
 void add_nf4_cases(std::vector<OpCase>& cases);
 void add_block_cases(std::vector<OpCase>& cases);
 void add_fp8_cases(std::vector<OpCase>& cases);
@@ -133,5 +135,6 @@ void add_stream_gradients(std::vector<GradientCase>& cases);
 void add_router_gradients(std::vector<GradientCase>& cases);
 void add_expert_gradients(std::vector<GradientCase>& cases);
 void add_latent_gradients(std::vector<GradientCase>& cases);
+void add_sink_gradients(std::vector<GradientCase>& cases);
 
 }  // namespace hawser::testing

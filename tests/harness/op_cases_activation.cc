@@ -18,14 +18,15 @@ struct Problem {
 };
 
 std::string name_of(const Problem& p) {
-  const char* kinds[] = {"gelu", "gelu_tanh", "silu"};
+  const char* kinds[] = {"gelu", "gelu_tanh", "silu", "clamped_silu"};
   return std::string(p.gated ? "gated_" : "") + kinds[static_cast<int>(p.kind)] + "/" +
          std::to_string(p.rows) + "x" + std::to_string(p.f);
 }
 
 std::vector<Problem> problems() {
   std::vector<Problem> all;
-  for (const Activation kind : {Activation::kGelu, Activation::kGeluTanh, Activation::kSilu}) {
+  for (const Activation kind :
+       {Activation::kGelu, Activation::kGeluTanh, Activation::kSilu, Activation::kClampedSilu}) {
     for (const bool gated : {false, true}) {
       for (const auto& [rows, f] : {std::pair<int64_t, int64_t>{1, 1}, {3, 37}, {9, 64}, {70, 333}}) {
         all.push_back({kind, gated, rows, f});
@@ -81,7 +82,9 @@ OpCase backward_case(const Problem& p, DType type, bool in_place) {
 
 GradientCase gradient_case(const Problem& p) {
   GradientCase c = {"activation_backward", name_of(p), {}, nullptr, nullptr};
-  c.inputs = {random_values(p.rows * p.f * (p.gated ? 2 : 1), 3, 2.0)};
+  // Many elements of a clamped activation are beyond its limits.
+  c.inputs = {
+      random_values(p.rows * p.f * (p.gated ? 2 : 1), 3, p.kind == Activation::kClampedSilu ? 6.0 : 2.0)};
   c.forward = [=](const ComplexOperands& in) {
     std::vector<Complex> y(static_cast<size_t>(p.rows * p.f));
     activation_forward_reference({nullptr, nullptr, DType::kF64, p.rows, p.f, p.kind, p.gated}, y.data(),

@@ -218,7 +218,7 @@ struct Gated {
 };
 
 std::string name_of(const Gated& p, DType type) {
-  const char* kinds[] = {"gelu", "gelu_tanh", "silu"};
+  const char* kinds[] = {"gelu", "gelu_tanh", "silu", "clamped_silu"};
   return std::string(p.gated ? "gated_" : "") + kinds[static_cast<int>(p.kind)] + "/" +
          std::to_string(p.rows) + "x" + std::to_string(p.f) + (p.weighted ? "/weighted/" : "/plain/") +
          type_word(type);
@@ -226,7 +226,8 @@ std::string name_of(const Gated& p, DType type) {
 
 std::vector<Gated> activations() {
   std::vector<Gated> all;
-  for (const Activation kind : {Activation::kGelu, Activation::kGeluTanh, Activation::kSilu})
+  for (const Activation kind :
+       {Activation::kGelu, Activation::kGeluTanh, Activation::kSilu, Activation::kClampedSilu})
     for (const bool gated : {false, true})
       for (const auto& [rows, f] : {std::pair<int64_t, int64_t>{1, 1}, {6, 37}, {21, 1100}})
         all.push_back({kind, gated, f != 1, rows, f});

@@ -105,7 +105,7 @@ Json model(Draw* d, const Json& mesh, int64_t least_layers) {
             {"qk_norm", d->once_in(3)},
             {"post_norm", d->once_in(3)}};
   m["norm"] = d->one_of({"layer_norm", "rms_norm"});
-  m["mlp"] = d->one_of({"gelu", "gelu_tanh", "swiglu", "geglu", "geglu_exact"});
+  m["mlp"] = d->one_of({"gelu", "gelu_tanh", "swiglu", "swiglu_clamped", "geglu", "geglu_exact"});
   m["position"] = d->one_of({"learned", "rotary", "none"});
   if (m["position"] == "rotary") m["rope"] = rope(d);
   if (const int64_t head_dim = m["head_dim"]; m["position"] == "rotary" && head_dim > 1 && d->once_in(3))
@@ -121,13 +121,15 @@ Json model(Draw* d, const Json& mesh, int64_t least_layers) {
     m["rope"]["window_theta"] = 5000;
   if (d->once_in(4)) m["attention_scale"] = 0.3;
   if (d->once_in(4)) m["attention_softcap"] = 5;
+  if (!m.contains("attention_softcap") && d->once_in(3)) m["sinks"] = true;
   if (d->once_in(4)) m["logit_softcap"] = 4;
   if (d->once_in(4)) m["embedding_scale"] = 3;
   if (d->once_in(4)) m["padding_token"] = d->from(0, 29);
   for (const char* site : {"embedding", "attention", "residual"})
     if (d->once_in(3)) m["dropout"][site] = 0.2;
   if (m["position"] != "rotary" || !d->once_in(2)) return m;
-  m["kv_heads"] = m["heads"], m["head_dim"] = d->from(5, 12), m["qk_norm"] = m["bias"]["v"] = false;
+  m["kv_heads"] = m["heads"], m["head_dim"] = d->from(5, 12),
+  m["qk_norm"] = m["bias"]["v"] = m["sinks"] = false;
   m["rope"].erase("dim");
   m["latent"] = latent(d);
   return m;
@@ -138,13 +140,17 @@ Json model(Draw* d, const Json& mesh, int64_t least_layers) {
 void add_experts(Draw* d, Json* config) {
   Json& m = (*config)["model"];
   Json moe = {{"experts", d->one_of({4, 6, 8})}, {"top_k", d->from(1, 3)}, {"width", d->from(5, 20)}};
-  for (const char* bias : {"up", "down", "gate"}) m["bias"][bias] = false;
+  const bool biases = d->once_in(3);
+  for (const char* bias : {"up", "down", "gate"}) m["bias"][bias] = biases && d->once_in(2);
+  m["bias"]["router"] = biases && d->once_in(2);
   m["bias"].erase("all");
+  const std::string mlp = m["mlp"];
+  if (!mlp.starts_with("swiglu") && !mlp.starts_with("geglu")) m["bias"]["gate"] = false;
   if (d->once_in(2)) moe["layers"] = {m["layers"].get<int64_t>() - 1};
   if (d->once_in(2)) moe["score"] = "sigmoid", moe["scale"] = 1.5;
   if (d->once_in(3)) moe["normalize"] = false;
   if (d->once_in(3)) moe["groups"] = 2, moe["top_groups"] = d->from(1, 2);
-  if (d->once_in(3)) moe["shared_width"] = m["mlp_width"], moe["shared_gate"] = d->once_in(2);
+  if (!biases && d->once_in(3)) moe["shared_width"] = m["mlp_width"], moe["shared_gate"] = d->once_in(2);
   m["moe"] = moe;
   Json training = {{"aux_loss", d->one_of({0, 0.1})}, {"z_loss", d->one_of({0, 0.01})}};
   if (moe.contains("score") && d->once_in(2)) training["balance_rate"] = 0.02;

@@ -52,6 +52,11 @@ constexpr const char* kExactGeGlu = R"({"vocab_size": 23, "context": 16, "layers
     "mlp_width": 20, "mlp": "geglu_exact", "norm": "rms_norm", "position": "rotary",
     "bias": {"gate": true, "up": true}})";
 
+constexpr const char* kClampedSwiGlu =
+    R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4,
+    "mlp_width": 20, "mlp": "swiglu_clamped", "norm": "rms_norm", "position": "rotary",
+    "bias": {"gate": true, "up": true, "down": true}})";
+
 constexpr const char* kOdd = R"({"vocab_size": 37, "context": 13, "layers": 1, "width": 15, "heads": 3,
     "kv_heads": 1, "head_dim": 7, "mlp_width": 11, "mlp": "gelu", "position": "learned"})";
 
@@ -80,10 +85,19 @@ std::string off_defaults() {
   nn::each_model_key(usual, [&](const std::string& key, const auto& value, bool) {
     using Member = std::remove_cvref_t<decltype(value)>;
     if (key.find('/') != std::string::npos) return;
+    if (key == "sinks") return;  // not supported with soft caps; models of its own have it
     if constexpr (std::is_same_v<Member, bool>) section[key] = !value;
     if constexpr (std::is_same_v<Member, double>) section[key] = value == 0 ? 0.75 : 1.5 * value;
   });
   return section.dump();
+}
+
+/// Returns the model with all biases of an MLP, and of the router.
+std::string with_biases(const std::string& model) {
+  OrderedJson json = OrderedJson::parse(model);
+  const bool gated = json["mlp"] != "gelu_tanh";
+  json["bias"] = {{"gate", gated}, {"up", true}, {"down", true}, {"router", true}};
+  return json.dump();
 }
 
 std::vector<ModelVariant> mixtures() {
@@ -92,10 +106,16 @@ std::vector<ModelVariant> mixtures() {
       {"experts_both_losses", mixture(""), 2, 1, 9, false, kBothLosses},
       {"experts_not_normalised", mixture(R"(, "normalize": false, "scale": 1.7)"), 1, 2, 9, false,
        kBothLosses},
+      {"experts_biases", with_biases(mixture(R"(, "top_k": 3)")), 1, 2, 8, false, kBothLosses},
+      {"experts_biases_clamped_sigmoid",
+       with_biases(mixture(R"(, "score": "sigmoid", "scale": 2.5, "layers": [1])", "swiglu_clamped")), 1, 2,
+       9, true},
+      {"experts_biases_gelu", with_biases(mixture("", "gelu_tanh"))},
       {"experts_one_choice", mixture(R"(, "top_k": 1, "normalize": false)"), 1, 1, 9, false, kBothLosses},
       {"experts_all_chosen", mixture(R"(, "top_k": 6)"), 2, 1, 9, false, kBothLosses},
       {"experts_gelu", mixture("", "gelu")},
       {"experts_geglu", mixture("", "geglu")},
+      {"experts_swiglu_clamped", mixture("", "swiglu_clamped")},
       {"experts_sigmoid", mixture(R"(, "score": "sigmoid", "scale": 2.5)"), 2, 1, 9, false, kBothLosses},
       {"experts_groups", mixture(R"(, "score": "sigmoid", "groups": 3, "top_groups": 2, "top_k": 3)"), 2, 1,
        9, false, kBothLosses},
@@ -162,6 +182,9 @@ std::vector<ModelVariant> adapters() {
            R"({"rank": 3, "dora": true, "targets": ["attention.q", "*.up"], "train": ["blocks.1.*"]})",
            documents),
       with("qk_norm", llama(R"(, "kv_heads": 2, "head_dim": 6, "qk_norm": true)"), all),
+      with("sinks_frozen", llama(R"(, "kv_heads": 2, "sinks": true)"), all),
+      with("sinks_trained", llama(R"(, "sinks": true)"),
+           R"({"rank": 2, "train": ["blocks.1.attention.sinks"]})", accumulated),
       with("joint_qk_norm_biases", llama(std::string(R"(, "qk_norm": true)") + kAllBiases), joint),
       with("odd_sizes", kOdd, R"({"rank": 1, "dropout": 0.5, "targets": ["*"]})", {"", "", 3, 1, 13}),
       with("dropout", llama(R"(, "kv_heads": 2, "dropout": {"residual": 0.2})"), dropped, documents),
@@ -193,6 +216,17 @@ std::vector<ModelVariant> partial_rotations() {
        2, 2, 16, true},
       {"rope_part_windows", llama(R"(, "head_dim": 8, "window": 5, "window_layers": [1],
            "rope": {"dim": 2, "window_theta": 7})")},
+  };
+}
+
+/// Returns models with the parts of GPT-OSS.
+std::vector<ModelVariant> models_with_sinks() {
+  return {
+      {"sinks", gpt(R"(, "sinks": true)"), 1, 2},
+      {"sinks_grouped_queries_window_documents",
+       llama(R"(, "kv_heads": 2, "window": 4, "window_layers": [1], "sinks": true)"), 2, 1, 16, true},
+      {"sinks_dropout", llama(R"(, "kv_heads": 1, "sinks": true, "dropout": {"attention": 0.3})")},
+      {"swiglu_clamped", kClampedSwiGlu},
   };
 }
 
@@ -258,7 +292,8 @@ std::vector<ModelVariant> dense_models() {
 const std::vector<ModelVariant>& model_variants() {
   static const std::vector<ModelVariant> variants = [] {
     std::vector<ModelVariant> all = dense_models();
-    for (const auto& more : {odd_models(), partial_rotations(), latent_models(), mixtures(), adapters()})
+    for (const auto& more :
+         {odd_models(), partial_rotations(), models_with_sinks(), latent_models(), mixtures(), adapters()})
       all.insert(all.end(), more.begin(), more.end());
     return all;
   }();

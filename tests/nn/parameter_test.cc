@@ -23,7 +23,7 @@ constexpr const char* kGpt =
     "position": "learned", "tied_head": true}, "batch": {"sequence": 8}})";
 constexpr const char* kEverything = R"({"model": {"vocab_size": 11, "context": 8, "layers": 2, "width": 6,
     "heads": 2, "kv_heads": 1, "head_dim": 4, "mlp_width": 5, "norm": "rms_norm", "mlp": "swiglu",
-    "position": "rotary", "tied_head": false, "qk_norm": true, "post_norm": true, "norm_weight_offset": 1,
+    "position": "rotary", "tied_head": false, "qk_norm": true, "post_norm": true, "sinks": true, "norm_weight_offset": 1,
     "bias": {"q": true, "v": true, "gate": true, "up": true}}, "batch": {"sequence": 8}})";
 
 std::vector<std::string> names_and_shapes(const ParameterTable& table) {
@@ -64,7 +64,7 @@ TEST(ParameterTable, NamesShapesAndBlocksOfAPlainModel) {
 
 TEST(ParameterTable, NamesShapesAndBlocksWithEveryOption) {
   const auto lines = names_and_shapes(ParameterTable(resolve(kEverything)));
-  const std::vector<std::string> second_block(lines.begin() + 18, lines.end());
+  const std::vector<std::string> second_block(lines.begin() + 19, lines.end());
   const std::vector<std::string> expected = {
       "blocks.1.attention_norm.weight 6 @2",
       "blocks.1.attention.q.weight 8x6 @2",
@@ -74,6 +74,7 @@ TEST(ParameterTable, NamesShapesAndBlocksWithEveryOption) {
       "blocks.1.attention.v.bias 4 @2",
       "blocks.1.attention.q_norm.weight 4 @2",
       "blocks.1.attention.k_norm.weight 4 @2",
+      "blocks.1.attention.sinks 2 @2",
       "blocks.1.attention.o.weight 6x8 @2",
       "blocks.1.attention_post_norm.weight 6 @2",
       "blocks.1.mlp_norm.weight 6 @2",

@@ -45,6 +45,7 @@ std::string gpt2_obstacle(const ModelConfig& m) {
   if (m.heads * m.head_dim != m.width) return "heads times head_dim is not width";
   if (bias.q != bias.k || bias.k != bias.v) return "only some of q, k and v have a bias";
   if (m.qk_norm || m.post_norm) return "there are QK norms or post-norms";
+  if (m.sinks) return "there are attention sinks";
   if (windows_of(m, &same) != Windows::kNone) return "there is a sliding window";
   if (m.attention_softcap != 0 || m.logit_softcap != 0) return "there are soft caps";
   if (m.embedding_scale != 1 || m.norm_weight_offset != 0) return "embeddings or norm weights are scaled";
@@ -79,6 +80,7 @@ std::string gated_obstacle(std::string_view family, const ModelConfig& m) {
   if (family != "qwen2" && !all && !none) return "only some projections of attention have a bias";
   if (!glm && m.qk_norm != (family == "qwen3" || gemma3))
     return m.qk_norm ? "there are QK norms" : "there are no QK norms";
+  if (m.sinks) return "there are attention sinks";
   if (m.post_norm != gemma) return m.post_norm ? "there are post-norms" : "there are no post-norms";
   if (m.norm_weight_offset != (gemma ? 1.0 : 0.0))
     return fmt::format("norm_weight_offset is {}", m.norm_weight_offset);

@@ -12,7 +12,10 @@ Experts::Experts(const ParameterTable& table, const ModelConfig& model, int64_t 
       experts_(table.at(fmt::format("blocks.{}.moe.experts.up.weight", layer)).local_shape[0]),
       width_(model.width),
       features_(model.moe.width),
-      out_(gated_ ? 2 * features_ : features_) {
+      out_(gated_ ? 2 * features_ : features_),
+      all_experts_(model.moe.experts),
+      gate_bias_(table.place(fmt::format("blocks.{}.moe.experts.gate.bias", layer))),
+      up_bias_(table.place(fmt::format("blocks.{}.moe.experts.up.bias", layer))) {
   const auto stack = [&](const char* part) {
     const std::string name = fmt::format("blocks.{}.moe.experts.{}.weight", layer, part);
     return Stack{table.place(name), &table.at(name) - table.all().data()};
@@ -69,6 +72,27 @@ void Experts::multiply(const Context& ctx, kernels::GroupedMatmul m, const Exper
   run(ctx, m, rows);
 }
 
+/// Returns the rows of one projection before the activation, in h or its gradient.
+kernels::GroupedRows Experts::grouped(const Context& ctx, const ExpertRows& rows) const {
+  return {rows.offsets, experts_, rows.count, features_, out_, ctx.type};
+}
+
+void Experts::add_bias(const Context& ctx, const ExpertRows& rows, void* h, Place place) const {
+  if (!place) return;
+  const RegionScope scope(*ctx.workspace);
+  const float* const bias = ctx.lookup_f32(place, all_experts_ * features_);
+  ctx.kernels->expert_bias({grouped(ctx, rows), h, bias + rows.first_expert * features_}, *ctx.stream);
+}
+
+void Experts::sum_bias(const Context& ctx, const ExpertRows& rows, const void* dh, Place place,
+                       bool adds) const {
+  float* const gradient = ctx.gradient(place);
+  if (gradient == nullptr) return;
+  ctx.kernels->expert_bias_sum(
+      {grouped(ctx, rows), gradient, dh, rows.first_expert, all_experts_, ctx.accumulate || adds},
+      *ctx.stream);
+}
+
 /// Computes a gradient of weights in place, or computes it separately and adds it.
 void Experts::sum(const Context& ctx, kernels::GroupedMatmul m, const ExpertRows& rows, Place place,
                   bool adds) const {
@@ -95,9 +119,11 @@ void Experts::forward(const Context& ctx, void* h, const ExpertRows& rows, float
     if (gated_) {
       m.c = h;
       multiply(ctx, m, rows, gate_, true);
+      add_bias(ctx, rows, h, gate_bias_);
     }
     m.c = advance(h, out_ - features_, ctx.type);
     multiply(ctx, m, rows, up_, true);
+    add_bias(ctx, rows, m.c, up_bias_);
   }
   if (y == nullptr) return;
 
@@ -157,6 +183,8 @@ void Experts::backward_down_weight(const Context& ctx, const ExpertRows& rows, c
 
 void Experts::backward_up_weight(const Context& ctx, const ExpertRows& rows, const void* dh, const void* x,
                                  bool adds) const {
+  sum_bias(ctx, rows, dh, gate_bias_, adds);
+  sum_bias(ctx, rows, advance(dh, out_ - features_, ctx.type), up_bias_, adds);
   if (ctx.gradient(up_.place) == nullptr && ctx.gradient(gate_.place) == nullptr) return;
   const RegionScope scope(*ctx.workspace);
   kernels::GroupedMatmul m = product(ctx, rows);

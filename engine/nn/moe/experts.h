@@ -22,8 +22,9 @@ struct ExpertRows {
   const int32_t* offsets = nullptr;  ///< [experts + 1] first row of each expert
   const float* weights = nullptr;    ///< row p has weights[order[p]]; a null order is the identity
   const int32_t* order = nullptr;
-  int64_t count = 0;  ///< the largest row count that `offsets` may contain
-  int64_t room = 0;   ///< the row count for which there is workspace
+  int64_t count = 0;         ///< the largest row count that `offsets` may contain
+  int64_t room = 0;          ///< the row count for which there is workspace
+  int64_t first_expert = 0;  ///< number of this rank's first expert, for biases, which every rank has in full
 };
 
 class Experts {
@@ -74,6 +75,9 @@ class Experts {
   const void* down_gradient(const Context& ctx, const ExpertRows& rows, const void* dy, DType* type,
                             Fp8Sum sum) const;
   const void* up_gradient(const Context& ctx, const ExpertRows& rows, const void* dh, Fp8Sum sum) const;
+  kernels::GroupedRows grouped(const Context& ctx, const ExpertRows& rows) const;
+  void add_bias(const Context& ctx, const ExpertRows& rows, void* h, Place place) const;
+  void sum_bias(const Context& ctx, const ExpertRows& rows, const void* dh, Place place, bool adds) const;
   void sum(const Context& ctx, kernels::GroupedMatmul m, const ExpertRows& rows, Place place,
            bool adds) const;
 
@@ -81,6 +85,8 @@ class Experts {
   kernels::Activation kind_;
   int64_t experts_, width_, features_, out_;  // C, F, F or 2F
   Stack gate_, up_, down_;
+  int64_t all_experts_;  // on all ranks
+  Place gate_bias_, up_bias_;
 };
 
 }  // namespace hawser::nn

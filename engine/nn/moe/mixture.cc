@@ -23,6 +23,7 @@ Mixture::Mixture(const ParameterTable& table, const ModelConfig& model, const Mo
     : router_(table, fmt::format("blocks.{}.moe.router", layer), shape_of(model.moe)),
       dispatcher_(model, training),
       experts_(table, model, layer),
+      output_bias_(table, model, layer),
       balance_(table, model, training, layer) {
   if (model.moe.shared_width > 0) shared_.emplace(table, model, layer);
 }
@@ -42,6 +43,7 @@ void Mixture::forward(const Context& ctx, const MixtureSaved& s, float* y, const
   dispatcher_.route(ctx, s.routes, s.router.choice);
   if (shared_) shared_->forward(ctx, s.shared, y, x);
   const int64_t rounds = ctx.experts->forward(ctx, routed(s), s.experts, y, x, shared_.has_value());
+  output_bias_.forward(ctx, s.router, s.routes, y);
   balance_.count(ctx, s.statistics, s.router, router_.shape(ctx), s.routes, rounds);
 }
 
@@ -63,6 +65,7 @@ void Mixture::backward_input(const Context& ctx, const MixtureSaved& s, const Mi
   auto* const dweights = ctx.workspace->take_as<float>(dispatcher_.places(ctx));
   ctx.experts->backward_input(ctx, routed(s), s.experts, made.experts, dx, dweights, dy, dy_type,
                               shared_.has_value());
+  output_bias_.backward(ctx, s.router, s.routes, dweights, dy, dy_type);
   router_.backward_input(ctx, s.router, made.dlogits, dx, dweights, s.routes.place,
                          balance_.losses(ctx, s.statistics));
 }

@@ -12,6 +12,7 @@
 #include "engine/nn/moe/balance.h"
 #include "engine/nn/moe/dispatcher.h"
 #include "engine/nn/moe/experts.h"
+#include "engine/nn/moe/output_bias.h"
 #include "engine/nn/moe/router.h"
 #include "engine/nn/moe/shared_expert.h"
 
@@ -63,6 +64,7 @@ class Mixture {
   Router router_;
   Dispatcher dispatcher_;
   Experts experts_;
+  OutputBias output_bias_;
   Balance balance_;
   std::optional<SharedExpert> shared_;
 };

@@ -1,20 +1,17 @@
 #include "engine/nn/moe/router.h"
 
 namespace hawser::nn {
-namespace {
 
-/// Computes a product of f32 values in f32, whatever the compute type.
-void multiply(const Context& ctx, kernels::Matmul m) {
+void multiply_f32(const Context& ctx, kernels::Matmul m) {
   RegionScope scope(*ctx.workspace);
   m.workspace = ctx.workspace->take(ctx.kernels->matmul_workspace_bytes(m, ctx.stream->num_workers));
   ctx.kernels->matmul(m, *ctx.stream);
 }
 
-}  // namespace
-
 Router::Router(const ParameterTable& table, const std::string& prefix, const kernels::RouterShape& shape)
     : weight_(table.place(prefix + ".weight")),
       bias_(table.place(prefix + ".bias")),
+      logit_bias_(table.place(prefix + ".logit_bias")),
       width_(table.at(prefix + ".weight").shape[1]),
       shape_(shape) {}
 
@@ -44,14 +41,15 @@ const float* Router::wide(const Context& ctx, const void* x) const {
 
 void Router::forward(const Context& ctx, const RouterSaved& saved, const void* x) const {
   RegionScope scope(*ctx.workspace);
-  kernels::Matmul m;  // logits = x W^T
+  kernels::Matmul m;  // logits = x W^T + b
   m.c = saved.logits;
   m.a = wide(ctx, x);
   m.b = ctx.lookup_f32(weight_, shape_.experts * width_);
   m.m = ctx.rows(), m.n = shape_.experts, m.k = width_;
   m.ldc = shape_.experts, m.lda = width_, m.ldb = width_;
   m.b_transposed = true;
-  multiply(ctx, m);
+  m.bias = ctx.lookup_f32(logit_bias_, shape_.experts);
+  multiply_f32(ctx, m);
   kernels::RouterForward r;
   r.choice = saved.choice;
   r.weights = saved.weights;
@@ -83,10 +81,14 @@ void Router::backward_input(const Context& ctx, const RouterSaved& saved, float*
   m.m = ctx.rows(), m.n = width_, m.k = shape_.experts;
   m.ldc = width_, m.lda = shape_.experts, m.ldb = width_;
   m.accumulate = true;
-  multiply(ctx, m);
+  multiply_f32(ctx, m);
 }
 
 void Router::backward_weight(const Context& ctx, const float* dlogits, const void* x) const {
+  kernels::ColumnSum s;
+  s.dy = dlogits;
+  s.rows = ctx.rows(), s.n = s.stride = shape_.experts;
+  ctx.sum_rows(s, logit_bias_);
   if (ctx.gradient(weight_) == nullptr) return;
   RegionScope scope(*ctx.workspace);
   kernels::Matmul m;  // dW[E, C] (+)= dlogits^T x
@@ -97,7 +99,7 @@ void Router::backward_weight(const Context& ctx, const float* dlogits, const voi
   m.ldc = width_, m.lda = shape_.experts, m.ldb = width_;
   m.a_transposed = true;
   m.accumulate = ctx.accumulate;
-  multiply(ctx, m);
+  multiply_f32(ctx, m);
 }
 
 }  // namespace hawser::nn

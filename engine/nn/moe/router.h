@@ -24,9 +24,13 @@ struct RouterLosses {
   float balance_scale = 0, z_scale = 0;
 };
 
+/// Computes a product of f32 values in f32, whatever the compute type.
+void multiply_f32(const Context& ctx, kernels::Matmul m);
+
 class Router {
  public:
-  /// Takes prefix.weight, and prefix.bias if the table has one. The number of rows in `shape` is not read.
+  /// Takes prefix.weight, and prefix.bias and prefix.logit_bias if the table has them. The number of rows in
+  /// `shape` is not read.
   Router(const ParameterTable& table, const std::string& prefix, const kernels::RouterShape& shape);
 
   RouterSaved take_saved(const Context& ctx, Region& region) const;
@@ -39,7 +43,7 @@ class Router {
   /// Fills dlogits, and adds to dx[rows, C]. `place`: dispatch slots; null if no row was dropped.
   void backward_input(const Context& ctx, const RouterSaved& saved, float* dlogits, float* dx,
                       const float* dweights, const int32_t* place, const RouterLosses& losses) const;
-  /// Computes the gradient of the weight, from dlogits and the forward's x.
+  /// Computes the gradients of the weight and of the bias of the logits, from dlogits and the forward's x.
   void backward_weight(const Context& ctx, const float* dlogits, const void* x) const;
 
   kernels::RouterShape shape(const Context& ctx) const;
@@ -47,7 +51,7 @@ class Router {
  private:
   const float* wide(const Context& ctx, const void* x) const;
 
-  Place weight_, bias_;
+  Place weight_, bias_, logit_bias_;
   int64_t width_;
   kernels::RouterShape shape_;
 };
