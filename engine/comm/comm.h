@@ -40,20 +40,21 @@ struct GroupRequest {
   LinkTopology pairs = LinkTopology::kAll;
 };
 
-/// Memory of a rank's device that its calls access, for its links to register (PeerLink::register_memory).
+/// The device memory that a rank's calls access. The rank's links register it (PeerLink::register_memory).
 struct PeerMemory {
   struct Range {
     void* begin;
     int64_t bytes;
   };
-  std::vector<Range> ranges;  ///< from Device::allocate_for_peers; empty if anything is from elsewhere
-  std::string without;        ///< then the reason
+  /// All of this memory, from Device::allocate_for_peers; empty if any part was allocated in another way.
+  std::vector<Range> ranges;
+  std::string without;  ///< why `ranges` is empty; "" if it is not
 };
 
-/// How many links have registered the memory.
+/// Number of links, and how many of them have registered the memory.
 struct RegisteredLinks {
   int64_t links = 0, registered = 0;
-  std::string without;  ///< why others have not; "" if all have
+  std::string without;  ///< why the other links have not; "" if all have
 };
 
 /// Resources with which a rank's device communicates with its peers. All of it must outlive the DeviceComm.
@@ -73,7 +74,7 @@ struct DeviceUse {
   /// for the other member.
   void* first_byte = nullptr;
   int32_t most_processors = 0;  ///< PeerLinkRequest::most_processors
-  /// All ranks of the world pass ranges, or pass none.
+  /// A group registers it only if all of its ranks name ranges.
   const PeerMemory* memory = nullptr;
 };
 

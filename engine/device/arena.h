@@ -32,7 +32,7 @@ class Arena {
   char* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
   bool is_for_peers() const { return source_ == Source::kPeers; }
-  /// Why create_for_peers got other memory.
+  /// Why create_for_peers could not get memory that peer links can register; "" if it could.
   const std::string& without_peers() const { return without_peers_; }
 
  private:

@@ -65,8 +65,8 @@ class Device {
   /// Allocates bytes > 0 of device memory, zeroed, aligned to 4096 bytes.
   virtual Status allocate(int64_t bytes, void** out) noexcept = 0;
   virtual void release(void* memory, int64_t bytes) noexcept = 0;
-  /// As allocate, for memory that peer links can register (PeerLink::register_memory). If it fails, the
-  /// device has no such memory.
+  /// Like allocate, but for memory that peer links can register (PeerLink::register_memory). Fails if the
+  /// device has no such memory; the caller may then use allocate.
   virtual Status allocate_for_peers(int64_t bytes, void** out) noexcept = 0;
   virtual void release_for_peers(void* memory, int64_t bytes) noexcept = 0;
   /// Allocates bytes > 0 of pinned host memory, zeroed, aligned to 4096 bytes: copies access it without a

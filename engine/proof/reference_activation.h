@@ -15,7 +15,7 @@ T reference_clamp(const T& x, double least, double most) {
   return value < least ? T(least) : value > most ? T(most) : x;
 }
 
-/// Returns the other factor of a gated activation.
+/// Returns the up factor of a gated activation, which multiplies the activated gate.
 template <typename T>
 T reference_factor(nn::MlpKind kind, const T& up) {
   return kind == nn::MlpKind::kSwiGluClamped ? 1.0 + reference_clamp(up, -7.0, 7.0) : up;

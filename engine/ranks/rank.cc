@@ -137,7 +137,7 @@ void Rank::make_exchanges(int64_t expert_calls) {
   if (overlaps_instructions()) exchanges_.overlapped()->overlap_with(&fibers_.emplace());
 }
 
-/// Calls access these arenas only.
+/// Collects the arenas that calls between devices access; they access no other memory.
 void Rank::name_peer_memory(const Rank* base) {
   std::vector<const device::Arena*> arenas = {arena_.get(), sums_.get()};
   if (base) arenas.push_back(base->arena().get());

@@ -106,7 +106,7 @@ class Rank {
   std::shared_ptr<device::Arena> arena_;
   std::shared_ptr<device::Arena> pinned_;  // host side of copies, unless the device is worked on in place
   std::shared_ptr<device::Arena> sums_;    // device memory for sums over ranks, if the device makes them
-  comm::PeerMemory peer_memory_;           // both, and a base engine's arena, unless one is of other memory
+  comm::PeerMemory peer_memory_;           // arena_, sums_ and a base engine's, if links can register all
   std::unique_ptr<comm::DeviceComm> peers_, block_peers_;  // for transfers, and for exchanges inside a block
   std::unique_ptr<comm::DeviceComm>
       overlapped_peers_;             // for exchanges while the other half of a pair computes

@@ -122,8 +122,8 @@ struct Act<Activation::kClampedSilu> {
   }
 };
 
-/// The other factor of a gated activation, computed from `up`, and the gradient of `up`, computed from the
-/// factor's.
+/// The up factor of a gated activation, which multiplies the activated gate. Computes it from `up`, and the
+/// gradient of `up` from the gradient of the factor.
 template <Activation kKind>
 struct Factor {
   template <class V>

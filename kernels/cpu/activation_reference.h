@@ -36,7 +36,7 @@ ValueAndSlope<T> activation_reference(Activation kind, const T& x) {
   return {0.5 * x * (T(1) + t), 0.5 * (T(1) + t) + 0.5 * x * (T(1) - t * t) * inner};
 }
 
-/// Returns the other factor of a gated activation, and its slope.
+/// Returns the up factor of a gated activation, which multiplies the activated gate, and its slope.
 template <class T>
 ValueAndSlope<T> factor_reference(Activation kind, const T& up) {
   if (kind != Activation::kClampedSilu) return {up, T(1)};

@@ -56,17 +56,19 @@ inline bool gathers_in_shares(const AttentionBackward& args, int64_t spans) {
   return spans > 1 || !has_f32_gradients(args);
 }
 
-/// The heads that are in work at a time: `heads` query heads of each of `groups` key-value heads. Key-value
-/// heads are numbered through the batch.
+/// The heads that are processed at the same time: `heads` query heads of each of `groups` key-value heads.
+/// Key-value heads are numbered across the batch.
 struct Wave {
   int64_t groups, heads;
 };
 
-/// How many key-value heads give each worker four tasks, because some are longer than others; at least one.
+/// Number of key-value heads that gives each worker about four tasks, because some tasks take longer than
+/// others; at least one.
 inline int64_t busy_groups(int64_t spans, int32_t workers) { return most(1, 4 * workers / spans); }
 
-/// Divides the heads so that the shares of a wave fit into share_bytes or, if they do not, each wave has one
-/// query head of as few key-value heads as keep the workers busy.
+/// Divides the heads into waves whose shares of dq fit into share_bytes. A wave exceeds share_bytes only to
+/// keep the workers busy: it then has one query head of each of busy_groups() key-value heads, or of each of
+/// all key-value heads if there are fewer.
 HWS_SMALL Wave cut_heads(const AttentionBackward& args, int64_t spans, int32_t workers) {
   const AttentionShape& s = args.s;
   const int64_t groups = s.batch * s.kv_heads, group = s.heads / s.kv_heads;
@@ -80,7 +82,8 @@ HWS_SMALL Wave cut_heads(const AttentionBackward& args, int64_t spans, int32_t w
   return {groups, (group + waves - 1) / waves};
 }
 
-/// Floats of dk of one key-value head in rows of padded width, up to a multiple of kTile keys; and of dv.
+/// Number of floats of dk of one key-value head: rows of padded width, with the number of keys rounded up
+/// to a multiple of kTile. dvalues_floats() is the same for dv.
 inline int64_t dkeys_floats(const AttentionShape& s) {
   return round_up(s.seq_k, kTile) * padded_width(s.head_dim);
 }
@@ -88,8 +91,8 @@ inline int64_t dvalues_floats(const AttentionShape& s) {
   return round_up(s.seq_k, kTile) * padded_width(s.value_dim);
 }
 
-/// Floats that suffice for the shares of all waves, and for the gradients of keys between two waves, of this
-/// and of shorter sequences.
+/// Number of floats that suffices for the shares of any wave and for keeping dk and dv between waves, for
+/// this sequence length and all shorter ones.
 HWS_SMALL int64_t wave_floats(const AttentionBackward& args, int64_t most_spans, int32_t workers) {
   const AttentionShape& s = args.s;
   const int64_t groups = s.batch * s.kv_heads, group = s.heads / s.kv_heads;
@@ -114,7 +117,7 @@ inline int64_t first_query(const AttentionShape& s, int64_t begin) {
   return begin == 0 || query < 0 ? 0 : query / kTile * kTile;
 }
 
-/// Where dq of a span accumulates.
+/// The memory in which a span accumulates dq: its share, or the caller's dq.
 struct QueryGradient {
   float* dq;
   int64_t batch_rows, stride, first_head;

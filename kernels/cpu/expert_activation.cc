@@ -79,7 +79,7 @@ HWS_NOINLINE void scale(float* x, float by, const Tile& t) {
   for (int64_t j = 0; j < t.padded; j += kLanes) vstore(x + j, vmul(vload(x + j), vset(by)));
 }
 
-/// Replaces `up` by the other factor of a clamped activation.
+/// Replaces `up` by the up factor of a clamped activation.
 HWS_NOINLINE void clamp_up(Tile& t) {
   using Clamped = Factor<Activation::kClampedSilu>;
   for (int64_t j = 0; j < t.padded; j += kLanes) {

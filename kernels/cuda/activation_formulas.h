@@ -48,7 +48,7 @@ __device__ __forceinline__ ValueAndSlope clamped_silu(float x) {
   return {b * s.value, x > kSiluLimit ? 0.0f : s.value * fmaf(steep, s.rest, 1.0f)};
 }
 
-/// The other factor of a gated activation, and its slope.
+/// Returns the up factor of a gated activation, which multiplies the activated gate, and its slope.
 __device__ __forceinline__ ValueAndSlope factor(Activation kind, float up) {
   if (kind != Activation::kClampedSilu) return {up, 1.0f};
   const bool beyond = fabsf(up) > kSiluLimit;

@@ -7,8 +7,9 @@
 
 namespace hawser::kernels {
 
-/// kClampedSilu is GPT-OSS's gate: x sigmoid(1.702 x), where x is at most 7. The other factor then is not
-/// h[r,f+j] but 1 + h[r,f+j] clamped to [-7, 7]. Clamped elements have no gradient.
+/// kClampedSilu is the gate of GPT-OSS: x sigmoid(1.702 x), with x clamped to at most 7. Its up factor, which
+/// multiplies the activated gate, is 1 + u instead of u = h[r,f+j], with u clamped to [-7, 7]. The gradient
+/// of a clamped element is 0.
 enum class Activation : uint8_t { kGelu, kGeluTanh, kSilu, kClampedSilu };
 inline constexpr float kSiluLimit = 7.0f, kSiluSlope = 1.702f;
 

@@ -90,8 +90,8 @@ struct AttentionBackward {
   bool accumulate_q = false;   ///< add to dq, which is f32, instead of overwriting it
   bool accumulate_kv = false;  ///< likewise for dk and dv; the two flags are independent
   int64_t dq_stride = 0, dkv_stride = 0;  ///< elements between rows; 0: q_stride, kv_stride
-  /// CPU: if partial sums of dq for all heads need more bytes, fewer heads are in work at a time, as long as
-  /// each worker has a task. Changes no bit of the results.
+  /// CPU: if the partial sums of dq for all heads need more bytes than this, fewer heads are processed at a
+  /// time, but enough to keep all workers busy. Changes no bit of the results.
   int64_t share_bytes = int64_t{256} << 20;
 };
 

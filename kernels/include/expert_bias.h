@@ -1,5 +1,6 @@
-// Biases of experts. Those before the activation are added to the rows of each expert. Those of the output
-// are a product of the gate weights, as a matrix [rows, experts], and the biases, [experts, d].
+// Biases of experts. ExpertBias adds the biases before the activation to the rows of each expert. The biases
+// of the output are added as a matrix product, gate weights [rows, experts] times biases [experts, d], for
+// which SpreadWeights makes the matrix of gate weights.
 #pragma once
 
 #include "engine/base/dtype.h"
@@ -33,8 +34,8 @@ struct ExpertBiasSum {
   bool accumulate = false;
 };
 
-/// Choices of rows: choice[row top_k + j] is one of the experts. A negative place means that the choice was
-/// dropped.
+/// The experts that rows chose: choice[row * top_k + j] is the number of an expert. If place[row * top_k + j]
+/// is negative, the choice was dropped.
 struct ChosenExperts {
   const int32_t* choice = nullptr;
   const int32_t* place = nullptr;

@@ -54,7 +54,8 @@ void expect_bits_of_windows(Problem problem, Layout layout) {
   }
 }
 
-/// A model of several blocks of a sum over rows. Like GPT-2, it has biases.
+/// Returns a problem with so many rows that a sum over them has several blocks. With like_gpt2, the model has
+/// biases.
 Problem problem_of(bool like_gpt2) {
   Problem problem;
   problem.like_gpt2 = like_gpt2, problem.micro_batch = 84;

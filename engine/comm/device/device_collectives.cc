@@ -80,8 +80,8 @@ void DeviceCollectives::connect(int32_t index, const std::string& name, ProcessG
   }
 }
 
-/// Either all members register their memory or none, because NCCL leaves calls undefined in which only some
-/// have.
+/// Either all members register their memory or none does, because NCCL does not define the behaviour of a
+/// call for which only some have registered theirs.
 void DeviceCollectives::register_memory(Group& group, ProcessGroup& hosts) {
   std::string why;
   const bool own = registers(group, &why);
@@ -94,8 +94,9 @@ void DeviceCollectives::register_memory(Group& group, ProcessGroup& hosts) {
   }
   check_link(group, group.link->deregister_memory());
   if (!registered_.without.empty()) return;
-  registered_.without =
-      own ? fmt::format("{} other ranks of group '{}' cannot register memory", without, group.name) : why;
+  registered_.without = own ? fmt::format("{} other rank{} of group '{}' cannot register memory", without,
+                                          without == 1 ? "" : "s", group.name)
+                            : why;
 }
 
 bool DeviceCollectives::registers(Group& group, std::string* why) const {

@@ -50,8 +50,8 @@ struct Api {
   int (*Recv)(void* data, size_t count, int type, int peer, Comm, void* stream);
   int (*AllGather)(const void* shard, void* full, size_t shard_count, int type, Comm, void* stream);
 
-  // Registered memory, in 2.19 and newer: null if the library has none of it, for the reason in
-  // `without_registration`.
+  // Registration of memory, in NCCL 2.19 and newer. All four are null if the library lacks it; the reason is
+  // then in `without_registration`.
   int (*MemAlloc)(void** memory, size_t bytes);
   int (*MemFree)(void* memory);
   int (*CommRegister)(Comm, void* memory, size_t bytes, void** handle);

@@ -15,7 +15,7 @@ int64_t row_grain(const SinkRows& s) {
   return row > 0 && row < kGrain ? kGrain / row : 1;
 }
 
-/// Calls body(head, lse, first element) for the heads of rows [begin, end).
+/// Calls body(row, head, index of its lse, index of its first output) for the heads of rows [begin, end).
 template <class Body>
 void each_head(const SinkRows& s, int64_t begin, int64_t end, const Body& body) {
   for (int64_t row = begin; row < end; ++row)

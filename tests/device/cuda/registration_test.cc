@@ -1,5 +1,5 @@
-// Tests that NCCL registers all memory that exchanges between emulated GPUs access, and that ranks go on
-// without where one cannot.
+// Tests that NCCL registers all memory that exchanges between emulated GPUs access, and that all ranks train
+// without registration if one of them cannot register.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
