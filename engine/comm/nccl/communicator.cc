@@ -30,19 +30,21 @@ constexpr auto code_number(Code code) { return static_cast<Status>(code); }
 Communicator::Communicator(const Api& api, const StreamUse& stream, const device::PeerLinkRequest& request)
     : api_(api), stream_(stream), request_(request) {}
 
-/// A healthy communicator is finalised, which does not wait for calls; a broken one has been aborted already,
-/// which also ended its registrations.
+/// A healthy communicator is finalised, which does not wait for calls; a broken one is being aborted, which
+/// also ends its registrations. Graphs of its calls have been freed, so neither waits for them.
 Communicator::~Communicator() {
-  if (comm_ == nullptr) return;
-  operation_ = "end";
-  deadline_ = steady_seconds() + request_.timeout_seconds;
-  const int result = deregister() == kSuccess ? api_.CommFinalize(comm_) : kInvalidUsage;
-  const bool ends = result == kSuccess || result == kInProgress;
-  if (ends && wait_for_library() == 0) {
-    api_.CommDestroy(comm_);
-  } else {
-    drop();
+  if (comm_ != nullptr) {
+    operation_ = "end";
+    deadline_ = steady_seconds() + request_.timeout_seconds;
+    const int result = deregister() == kSuccess ? api_.CommFinalize(comm_) : kInvalidUsage;
+    const bool ends = result == kSuccess || result == kInProgress;
+    if (ends && wait_for_library() == 0) {
+      api_.CommDestroy(comm_);
+    } else {
+      drop();
+    }
   }
+  if (abort_.has_thread) pthread_join(abort_.thread, nullptr);
 }
 
 Status Communicator::make_id(UniqueId* id) {
@@ -252,9 +254,17 @@ void Communicator::drop() {
   if (in_group_)
     api_.GroupEnd();  // groups belong to the thread: an open one would swallow the next communicator's calls
   in_group_ = false;
-  if (comm_ != nullptr) api_.CommAbort(comm_);
-  comm_ = nullptr;
   ranges_ = 0;
+  if (comm_ == nullptr) return;
+  abort_.api = &api_, abort_.comm = comm_;
+  comm_ = nullptr;
+  const auto run = [](void* abort) -> void* {
+    const auto& of = *static_cast<const Abort*>(abort);
+    of.api->CommAbort(of.comm);
+    return nullptr;
+  };
+  abort_.has_thread = pthread_create(&abort_.thread, nullptr, run, &abort_) == 0;
+  if (!abort_.has_thread) run(&abort_);
 }
 
 }  // namespace hawser::comm::nccl

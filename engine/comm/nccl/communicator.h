@@ -1,11 +1,13 @@
 // Communicator: one rank's end of a group of GPUs over NCCL. The communicator is non-blocking, so no call
 // waits for a peer beyond its deadline: every wait is a loop that polls NCCL and the stream, checks the clock
-// and asks whether to continue. After a failure the communicator no longer exists, and every later call
-// reports the reason.
+// and asks whether to continue. After a failure the communicator is aborted, and every later call reports the
+// reason.
 //
 // Part of the CUDA plugin: the part of a PeerLink that does not use CUDA. One thread submits calls, another
 // may wait.
 #pragma once
+
+#include <pthread.h>
 
 #include <mutex>
 
@@ -66,6 +68,8 @@ class Communicator {
   Status interrupted(const char* waiting_for, double deadline);
   /// Ends all registrations; returns NCCL's first error.
   int deregister();
+  /// Aborts the communicator on a thread of its own, because ncclCommAbort stops the calls on the GPU and then
+  /// waits until no graph contains calls of the communicator. Graphs are freed later, by another thread.
   void drop();
 
   const Api& api_;
@@ -73,6 +77,13 @@ class Communicator {
   const device::PeerLinkRequest request_;
   std::mutex mutex_;  ///< held by a call until it is submitted to the stream, and by a wait during each poll
   Comm comm_ = nullptr;
+  /// The communicator that is being aborted, and the thread.
+  struct Abort {
+    const Api* api = nullptr;
+    Comm comm = nullptr;
+    pthread_t thread = {};
+    bool has_thread = false;
+  } abort_;
   static constexpr int kMostRanges = 8;
   void* registered_[kMostRanges] = {};  ///< handles of NCCL
   int ranges_ = 0;

@@ -188,10 +188,10 @@ TEST(Communicator, ABrokenOneHasNoRegistrations) {
     EXPECT_TRUE(end.communicator.register_memory(memory.memory, memory.kBytes));
     end.stream.fault = "an illegal memory access was encountered";
     EXPECT_NE(end.done(end.communicator.broadcast(memory.memory, 4, 0)), 0);
-    EXPECT_EQ(fake_registrations().ranges, 0);
     EXPECT_FALSE(end.communicator.register_memory(memory.memory, memory.kBytes));
     EXPECT_EQ(end.communicator.deregister_memory(), code(Code::kDeviceUnavailable));
   });
+  EXPECT_EQ(fake_registrations().ranges, 0);
 }
 
 /// A communicator that cannot register stays open.
@@ -219,12 +219,13 @@ TEST(Communicator, SaysWhyItRegistersNothing) {
 
 TEST(Communicator, ARankThatNeverComesIsATimeout) {
   const UniqueId id = fresh_id();
-  End end(0, 2, 0.2);
+  auto end = std::make_unique<End>(0, 2, 0.2);
   double took = 0;
-  took = seconds_of([&] { EXPECT_EQ(end.communicator.connect(id), code(Code::kTimeout)); });
+  took = seconds_of([&] { EXPECT_EQ(end->communicator.connect(id), code(Code::kTimeout)); });
   EXPECT_GE(took, 0.2);
   EXPECT_LT(took, 5);
-  expect_says(end.communicator, {"rank 0 of 2", "connect", "'dp'", "waited 0.2 s"});
+  expect_says(end->communicator, {"rank 0 of 2", "connect", "'dp'", "waited 0.2 s"});
+  end.reset();
   EXPECT_EQ(fake_communicators(), 0) << "the communicator must be gone";
 }
 
@@ -244,6 +245,20 @@ TEST(Communicator, ARankThatMissesACallIsATimeoutAndTheReasonStays) {
         EXPECT_EQ(end.communicator.message(), first);
       },
       0.3);
+}
+
+TEST(Communicator, AFailureIsReportedWhileNcclWaitsForGraphs) {
+  hold_aborts(true);
+  on_ranks(
+      2,
+      [](End& end) {
+        if (end.rank != 0) return;
+        int64_t number = 0;
+        EXPECT_EQ(end.done(end.communicator.recv(&number, sizeof number, 1)), code(Code::kTimeout));
+        EXPECT_GE(fake_communicators(), 1);
+        hold_aborts(false);  // the rank frees its graphs
+      },
+      0.2);
 }
 
 TEST(Communicator, APeerThatDiesIsSeenBeforeTheDeadline) {

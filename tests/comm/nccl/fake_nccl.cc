@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace hawser::testing {
@@ -220,6 +222,14 @@ int end(Comm comm, bool dies) {
   return kSuccess;
 }
 
+std::atomic<bool> aborts_wait = false;
+
+int abort(Comm comm) {
+  rank_of(comm)->fabric->dead = true;
+  while (aborts_wait) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return end(comm, true);
+}
+
 int all_gather(const void* shard, void* full, size_t count, int, Comm comm, void* stream) {
   for (int peer = 0; peer < rank_of(comm)->ranks; ++peer) {
     give(comm, stream, {shard, nullptr, count, peer});
@@ -245,6 +255,8 @@ FakeRegistrations fake_registrations() {
 
 void fail_registrations_of(int rank) { registrations().failing_rank = rank; }
 
+void hold_aborts(bool hold) { aborts_wait = hold; }
+
 const comm::nccl::Api& fake_nccl() {
   static constexpr comm::nccl::Api kApi = {
       .GetVersion = [](int* version) { return *version = 22809, kSuccess; },
@@ -255,7 +267,7 @@ const comm::nccl::Api& fake_nccl() {
       .CommGetAsyncError = &get_async_error,
       .CommFinalize = [](Comm) { return kInProgress; },
       .CommDestroy = [](Comm comm) { return end(comm, false); },
-      .CommAbort = [](Comm comm) { return end(comm, true); },
+      .CommAbort = &abort,
       .GroupStart = [] { return ++group.depth, kSuccess; },
       .GroupEnd = &group_end,
       .Send =
