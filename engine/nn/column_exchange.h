@@ -36,7 +36,7 @@ struct AttentionInputs {
   int64_t q_stride = 0, kv_stride = 0;
   const KeySource* maker = nullptr;  ///< null if the ring carries keys and values
   void* source = nullptr;            ///< source of the local rows; overwritten
-  AttentionSinks sinks;              ///< of the local heads
+  AttentionSinks sinks = {};         ///< of the local heads
 };
 
 /// Gradients, laid out as the inputs are.
