@@ -18,6 +18,19 @@ namespace {
 /// Whether two models are compared to continue a training run, or only to take weights.
 enum class Same { kTraining, kWeights };
 
+/// Returns the value of a field that a checkpoint's model lacks because an older version wrote it: the one
+/// that follows from its other fields. Null if there is none.
+Json value_in_older_version(const Json& model, const std::string& field) {
+  Json fields = model;
+  fields.erase("adapter");
+  try {
+    const config::ConfigTree tree = config::ConfigTree::from_json(Json{{"model", fields}}.dump());
+    return parse_json<Json>(config::explain(tree, "/model" + field)).at("value");
+  } catch (const Error&) {  // a newer version wrote it, or the field is one of the adapter
+    return nullptr;
+  }
+}
+
 /// Returns the model fields that differ or exist on one side only. Ignores dropout and, for weights alone,
 /// the storage of an adapter's base.
 std::string model_difference(const std::string& ours, const std::string& theirs, Same same) {
@@ -33,6 +46,7 @@ std::string model_difference(const std::string& ours, const std::string& theirs,
   }
   std::string text;
   each_difference(a, b, [&](const std::string& pointer, const Json* here, const Json* there) {
+    if (here != nullptr && there == nullptr && value_in_older_version(b, pointer) == *here) return;
     text += fmt::format("\n  {}{}: {} here, {} in the checkpoint",
                         pointer.starts_with("/adapter") ? "" : "/model", pointer,
                         here ? here->dump() : "not known", there ? there->dump() : "null");

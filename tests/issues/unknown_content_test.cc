@@ -63,6 +63,22 @@ TEST(UnknownContent, AModelFieldIsRefusedByName) {
                "/model/experts: not known here, 8 in the checkpoint");
 }
 
+/// Returns the error for a checkpoint whose model lacks the field at `pointer`.
+Error refusal_without(const char* pointer) {
+  return refusal([&](auto* description, auto*) {
+    const OrderedJson model = OrderedJson::parse(description->model_json);
+    OrderedJson fields = model.flatten();
+    EXPECT_EQ(fields.erase(pointer), 1u) << model.dump();
+    description->model_json = fields.unflatten().dump();
+  });
+}
+
+TEST(UnknownContent, AModelFieldThatAnOlderVersionLackedHasItsDefault) {
+  for (const char* pointer : {"/sinks", "/post_norm", "/head_dim"})
+    EXPECT_EQ(refusal_without(pointer).message(), "it was loaded") << pointer;
+  expect_named(refusal_without("/layers"), "in the checkpoint");
+}
+
 TEST(UnknownContent, ACounterIsRefusedByName) {
   expect_named(refusal([](auto* description, auto*) {
                  description->state_json = with(description->state_json, "tokens_seen", 8);
