@@ -36,7 +36,7 @@ int64_t Model::first_trainable_block() const {
 int64_t Model::matmul_parameters() const {
   int64_t count = 0;
   for (const Parameter& p : table_.all())
-    if (p.shape.size() >= 2 && p.block > 0) count += active_elements(p, config_);
+    if (p.decay && p.block > 0) count += active_elements(p, config_);  // matrices
   if (config_.tied_head) count += config_.vocab_size * config_.width;
   return count;
 }

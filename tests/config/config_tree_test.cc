@@ -161,7 +161,7 @@ TEST(ConfigExplain, SaysWhereAValueComesFrom) {
 TEST(ConfigExplain, ListsSectionsAndTheWhole) {
   const ConfigTree tree = ConfigTree::from_json(R"({"model": {"width": 64, "heads": 0}})");
   const nlohmann::json section = explained(tree, "/model/bias");
-  EXPECT_EQ(section.size(), 9u);
+  EXPECT_EQ(section.size(), 10u);
   EXPECT_EQ(section[0].at("pointer"), "/model/bias/q");
   EXPECT_GT(explained(tree, "").size(), 90u) << "works on a config with problems too";
   EXPECT_EQ(explained(tree, "/data/sources").at("type"), "array");
@@ -181,7 +181,7 @@ TEST(ConfigSchema, JsonSchemaDescribesEveryField) {
   EXPECT_EQ(schema.at("additionalProperties"), false);
   const nlohmann::json& model = schema.at("$defs").at("Model");
   EXPECT_EQ(model.at("properties").at("layers").at("maximum"), 10000);
-  EXPECT_EQ(model.at("properties").at("mlp").at("enum").size(), 5u);
+  EXPECT_EQ(model.at("properties").at("mlp").at("enum").size(), 6u);
   EXPECT_EQ(model.at("properties").at("rope").at("$ref"), "#/$defs/Rope");
   EXPECT_EQ(schema.at("$defs").at("OptimizerSection").at("properties").at("beta1").at("exclusiveMaximum"),
             1.0);

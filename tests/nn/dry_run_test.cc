@@ -267,17 +267,19 @@ TEST_P(DryRun, CountsTheFlopsOfEveryProduct) {
   EXPECT_DOUBLE_EQ(costs.loss_eval.flops, 2 * rows * matmul_parameters);
   EXPECT_DOUBLE_EQ(costs.loss.flops, 6 * rows * matmul_parameters);
   for (int64_t l = 0; l < m.layers; ++l) {
-    double in_block = 0;
-    for (const nn::Parameter& p : model.table().all())
-      if (p.block == l + 1 && p.shape.size() >= 2)  // for experts, only those of one token
-        in_block += static_cast<double>(p.shape.size() == 2 ? p.size : p.size / m.moe.experts * m.moe.top_k);
+    double in_block = 0, output_biases = 0;
+    for (const nn::Parameter& p : model.table().all()) {
+      if (p.block != l + 1) continue;
+      const auto multiplied = static_cast<double>(multiplied_elements(p, m));
+      (p.name.ends_with(".bias") ? output_biases : in_block) += multiplied;
+    }
     const double head = pairs(seq, m.window[static_cast<size_t>(l)]) * static_cast<double>(batch * m.heads);
     const double keys = head * static_cast<double>(m.head_dim),
                  values = head * static_cast<double>(m.value_dim());
     EXPECT_DOUBLE_EQ(costs.block_forward[static_cast<size_t>(l)].flops,
-                     2 * rows * in_block + 2 * (keys + values));
+                     2 * rows * (in_block + output_biases) + 2 * (keys + values));
     EXPECT_DOUBLE_EQ(costs.block_backward[static_cast<size_t>(l)].flops,
-                     4 * rows * in_block + 6 * keys + 4 * values);
+                     4 * rows * (in_block + output_biases) + 6 * keys + 4 * values);
     matmul_parameters += in_block;
   }
   EXPECT_DOUBLE_EQ(static_cast<double>(model.matmul_parameters()), matmul_parameters);

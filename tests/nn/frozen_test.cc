@@ -75,9 +75,8 @@ TEST_P(Frozen, WeightsCostNoProductForTheirGradient) {
     const nn::ModelConfig& m = step.model().config();
     std::vector<double> frozen(static_cast<size_t>(m.layers) + 2);
     for (const nn::Parameter& p : step.model().table().all())
-      if (!p.trainable && p.block > 0 && p.shape.size() >= 2)  // for experts, only those of one token
-        frozen[static_cast<size_t>(p.block)] +=
-            static_cast<double>(p.shape.size() == 3 ? p.size / m.moe.experts * m.moe.top_k : p.size);
+      if (!p.trainable && p.block > 0)
+        frozen[static_cast<size_t>(p.block)] += static_cast<double>(multiplied_elements(p, m));
     if (m.tied_head && !step.model().trains_tied_head())
       frozen.back() += static_cast<double>(m.vocab_size * m.width);
     for (size_t l = 0; l < step.costs().block_backward.size(); ++l) {

@@ -350,6 +350,12 @@ ReferenceBatch variant_batch(const ModelVariant& v, int64_t vocab_size) {
   return batch;
 }
 
+int64_t multiplied_elements(const nn::Parameter& p, const nn::ModelConfig& model) {
+  if (p.name.ends_with(".bias")) return p.name.ends_with(".moe.experts.down.bias") ? p.size : 0;
+  if (p.shape.size() == 3) return p.size / model.moe.experts * model.moe.top_k;
+  return p.shape.size() == 2 ? p.size : 0;
+}
+
 std::vector<float> variant_weights(const nn::ParameterTable& table, double norm_weight_offset,
                                    bool new_adapter, DType type) {
   const FlatLayout layout(table);
