@@ -41,8 +41,8 @@ config::ResolvedConfig resolve_variant(const ModelVariant& variant);
 /// different weights).
 ReferenceBatch variant_batch(const ModelVariant& variant, int64_t vocab_size);
 
-/// Returns how many elements of a parameter of a block products multiply for one token: of experts, those that
-/// one token chooses, and of their output biases all.
+/// Returns how many elements of a parameter of a block products multiply for one token: of experts, those
+/// that one token chooses, and of their output biases all.
 int64_t multiplied_elements(const nn::Parameter& p, const nn::ModelConfig& model);
 
 /// Returns weights in the flat layout (model_memory.h), far from any special value (norm weights and biases

@@ -68,8 +68,8 @@ class Communicator {
   Status interrupted(const char* waiting_for, double deadline);
   /// Ends all registrations; returns NCCL's first error.
   int deregister();
-  /// Aborts the communicator on a thread of its own, because ncclCommAbort stops the calls on the GPU and then
-  /// waits until no graph contains calls of the communicator. Graphs are freed later, by another thread.
+  /// Aborts the communicator on a thread of its own, because ncclCommAbort stops the calls on the GPU and
+  /// then waits until no graph contains calls of the communicator. Graphs are freed later, by another thread.
   void drop();
 
   const Api& api_;

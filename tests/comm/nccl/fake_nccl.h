@@ -30,7 +30,8 @@ FakeRegistrations fake_registrations();
 /// While set, this rank's communicators fail to register; -1: none does.
 void fail_registrations_of(int rank);
 
-/// While set, aborts stop the calls of their group and then wait, as NCCL does while graphs contain its calls.
+/// While set, aborts stop the calls of their group and then wait, as NCCL does while graphs contain its
+/// calls.
 void hold_aborts(bool hold);
 
 /// Returns the number of communicators that were created and neither destroyed nor aborted.
