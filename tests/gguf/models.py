@@ -12,6 +12,7 @@ GEMMA = {**SMALL, **GATED, "mlp": "geglu", "norm_weight_offset": 1.0, "post_norm
 EXPERTS = {"experts": 6, "top_k": 2, "width": 32, "normalize": True}
 DEEPSEEK_EXPERTS = {**EXPERTS, "score": "sigmoid", "scale": 1.8, "groups": 3, "top_groups": 2, "shared_width": 64,
                     "layers": [1, 2]}
+EXPERTS_WITHOUT_GROUPS = {name: value for name, value in DEEPSEEK_EXPERTS.items() if "groups" not in name}
 DEEPSEEK = {**SMALL, **GATED, "norm_eps": 1e-6, "head_dim": 24, "moe": DEEPSEEK_EXPERTS,
             "latent": {"kv_rank": 32, "q_rank": 24, "rope_dim": 8, "value_dim": 16, "norm_eps": 1e-6}}
 YARN = {"scaling": "yarn", "factor": 4.0, "original_context": 16, "theta": 10000.0}
@@ -41,8 +42,9 @@ MODELS = {
     "gemma3": {**GEMMA, "layers": 8, "qk_norm": True, "window_layers": [0, 1, 2, 3, 4, 6, 7],
                "rope": {"theta": 1e6, "window_theta": 10000.0, "scaling": "linear", "factor": 8.0}},
     "dots1": {**SMALL, **GATED, "qk_norm": True, "moe": DEEPSEEK_EXPERTS},
-    "glm4_moe": {**LLAMA, "bias": QKV_BIAS, "rope": {"dim": 8}, "moe": {**DEEPSEEK_EXPERTS, "groups": 1, "top_groups": 1}},
-    "glm4_moe, norms of queries and keys": {**LLAMA, "qk_norm": True, "bias": QKV_BIAS, "rope": {"dim": 12}, "moe": DEEPSEEK_EXPERTS},
+    "glm4_moe": {**LLAMA, "bias": QKV_BIAS, "rope": {"dim": 8}, "moe": EXPERTS_WITHOUT_GROUPS},
+    "glm4_moe, norms of queries and keys": {**LLAMA, "qk_norm": True, "bias": QKV_BIAS, "rope": {"dim": 12},
+                                            "moe": DEEPSEEK_EXPERTS},
     "deepseek_v3": DEEPSEEK,
     "deepseek_v3, halves, yarn": {**DEEPSEEK, "latent": {**DEEPSEEK["latent"], "interleaved": False},
                                   "attention_scale": 24 ** -0.5 * (0.1 * math.log(4) + 1) ** 2,
