@@ -107,10 +107,13 @@ Status why_no_peers(char* error, int64_t error_bytes) {
 Status allocate_peer_memory(int64_t bytes, void** out, char* error, int64_t error_bytes) {
   const comm::nccl::Api* const api = open(error, error_bytes);
   if (api == nullptr) return static_cast<Status>(Code::kUnavailable);
-  const int result = api->MemAlloc != nullptr ? api->MemAlloc(out, static_cast<size_t>(bytes)) : 0;
-  if (api->MemAlloc != nullptr && result == comm::nccl::kSuccess) return 0;
-  snprintf(error, static_cast<size_t>(error_bytes), "%s%s", api->MemAlloc != nullptr ? "ncclMemAlloc: " : "",
-           api->MemAlloc != nullptr ? api->GetErrorString(result) : api->without_registration);
+  if (api->MemAlloc == nullptr) {
+    snprintf(error, static_cast<size_t>(error_bytes), "%s", api->without_registration);
+    return static_cast<Status>(Code::kUnavailable);
+  }
+  const int result = api->MemAlloc(out, static_cast<size_t>(bytes));
+  if (result == comm::nccl::kSuccess) return 0;
+  snprintf(error, static_cast<size_t>(error_bytes), "ncclMemAlloc: %s", api->GetErrorString(result));
   return static_cast<Status>(Code::kUnavailable);
 }
 
