@@ -44,7 +44,7 @@ Communicator::~Communicator() {
       drop();
     }
   }
-  if (abort_.has_thread) pthread_join(abort_.thread, nullptr);
+  if (has_thread_) pthread_join(aborting_, nullptr);
 }
 
 Status Communicator::make_id(UniqueId* id) {
@@ -256,15 +256,15 @@ void Communicator::drop() {
   in_group_ = false;
   ranges_ = 0;
   if (comm_ == nullptr) return;
-  abort_.api = &api_, abort_.comm = comm_;
+  aborted_ = comm_;
   comm_ = nullptr;
-  const auto run = [](void* abort) -> void* {
-    const auto& of = *static_cast<const Abort*>(abort);
-    of.api->CommAbort(of.comm);
+  const auto abort = [](void* self) -> void* {
+    const auto& of = *static_cast<const Communicator*>(self);
+    of.api_.CommAbort(of.aborted_);
     return nullptr;
   };
-  abort_.has_thread = pthread_create(&abort_.thread, nullptr, run, &abort_) == 0;
-  if (!abort_.has_thread) run(&abort_);
+  has_thread_ = pthread_create(&aborting_, nullptr, abort, this) == 0;
+  if (!has_thread_) abort(this);
 }
 
 }  // namespace hawser::comm::nccl

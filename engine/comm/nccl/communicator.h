@@ -77,13 +77,9 @@ class Communicator {
   const device::PeerLinkRequest request_;
   std::mutex mutex_;  ///< held by a call until it is submitted to the stream, and by a wait during each poll
   Comm comm_ = nullptr;
-  /// The communicator that is being aborted, and the thread.
-  struct Abort {
-    const Api* api = nullptr;
-    Comm comm = nullptr;
-    pthread_t thread = {};
-    bool has_thread = false;
-  } abort_;
+  Comm aborted_ = nullptr;  ///< the communicator that `aborting_` ends
+  pthread_t aborting_ = {};
+  bool has_thread_ = false;  ///< `aborting_` was started
   static constexpr int kMostRanges = 8;
   void* registered_[kMostRanges] = {};  ///< handles of NCCL
   int ranges_ = 0;
