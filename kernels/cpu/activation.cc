@@ -131,7 +131,7 @@ void forward(const ActivationForward& a, Stream& stream) {
       {forward_vectors<kGelu, false, E>, forward_vectors<kGelu, true, E>},
       {forward_vectors<kGeluTanh, false, E>, forward_vectors<kGeluTanh, true, E>},
       {forward_vectors<kSilu, false, E>, forward_vectors<kSilu, true, E>},
-      {forward_vectors<kClampedSilu, false, E>, forward_vectors<kClampedSilu, true, E>},
+      {nullptr, forward_vectors<kClampedSilu, true, E>},
   };
   run(a, stream, kVectors[static_cast<int>(a.kind)][a.gated], [&](int64_t at_y, int64_t at_h) {
     const E* const h = static_cast<const E*>(a.h) + at_h;
@@ -146,7 +146,7 @@ void backward(const ActivationBackward& a, Stream& stream) {
       {backward_vectors<kGelu, false, E>, backward_vectors<kGelu, true, E>},
       {backward_vectors<kGeluTanh, false, E>, backward_vectors<kGeluTanh, true, E>},
       {backward_vectors<kSilu, false, E>, backward_vectors<kSilu, true, E>},
-      {backward_vectors<kClampedSilu, false, E>, backward_vectors<kClampedSilu, true, E>},
+      {nullptr, backward_vectors<kClampedSilu, true, E>},
   };
   run(a, stream, kVectors[static_cast<int>(a.kind)][a.gated], [&](int64_t at_y, int64_t at_h) {
     const E* const h = static_cast<const E*>(a.h) + at_h;

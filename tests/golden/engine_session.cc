@@ -13,6 +13,9 @@ hws_batch view(const TokenBatch& batch) {
   view.targets = batch.targets.data();
   view.document_begin = batch.document_begin.empty() ? nullptr : batch.document_begin.data();
   view.references = batch.references.empty() ? nullptr : batch.references.data();
+  view.teacher_top = batch.teacher_top;
+  view.teacher_ids = batch.teacher_top > 0 ? batch.teacher_ids.data() : nullptr;
+  view.teacher_logprobs = batch.teacher_top > 0 ? batch.teacher_logprobs.data() : nullptr;
   return view;
 }
 

@@ -30,6 +30,9 @@ struct TokenBatch {
   std::vector<int32_t> targets;
   std::vector<int32_t> document_begin;  ///< empty: one document per row
   std::vector<float> references = {};   ///< empty: none
+  int64_t teacher_top = 0;              ///< pairs of each target; 0: no teacher
+  std::vector<int32_t> teacher_ids = {};
+  std::vector<float> teacher_logprobs = {};
 };
 
 /// One engine with one config. Not copyable; destroys the engine.
