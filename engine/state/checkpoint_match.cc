@@ -18,18 +18,29 @@ namespace {
 /// Whether two models are compared to continue a training run, or only to take weights.
 enum class Same { kTraining, kWeights };
 
-/// Returns the value of a field that a checkpoint's model lacks because an older version wrote it: the one
-/// that follows from its other fields. Null if there is none.
-Json value_in_older_version(const Json& model, const std::string& field) {
-  Json fields = model;
-  fields.erase("adapter");
-  try {
-    const config::ConfigTree tree = config::ConfigTree::from_json(Json{{"model", fields}}.dump());
-    return parse_json<Json>(config::explain(tree, "/model" + field)).at("value");
-  } catch (const Error&) {  // a newer version wrote it, or the field is one of the adapter
-    return nullptr;
+/// The model of a checkpoint. An older version may have written it, so fields may be missing.
+class StoredModel {
+ public:
+  explicit StoredModel(const Json& model) : model_(model) {}
+
+  /// Returns the value of a missing field: the one that follows from the other fields. Null if there is none.
+  Json value_of_missing(const std::string& field) {
+    try {
+      if (!tree_) {
+        Json fields = model_;
+        fields.erase("adapter");
+        tree_ = config::ConfigTree::from_json(Json{{"model", fields}}.dump());
+      }
+      return parse_json<Json>(config::explain(*tree_, "/model" + field)).at("value");
+    } catch (const Error&) {  // a newer version wrote it, or the field is one of the adapter
+      return nullptr;
+    }
   }
-}
+
+ private:
+  const Json& model_;
+  std::optional<config::ConfigTree> tree_;
+};
 
 /// Returns the model fields that differ or exist on one side only. Ignores dropout and, for weights alone,
 /// the storage of an adapter's base.
@@ -45,8 +56,9 @@ std::string model_difference(const std::string& ours, const std::string& theirs,
       json->at("adapter").emplace("base", "stored");  // older checkpoints lack the field
   }
   std::string text;
+  StoredModel stored(b);
   each_difference(a, b, [&](const std::string& pointer, const Json* here, const Json* there) {
-    if (here != nullptr && there == nullptr && value_in_older_version(b, pointer) == *here) return;
+    if (here != nullptr && there == nullptr && stored.value_of_missing(pointer) == *here) return;
     text += fmt::format("\n  {}{}: {} here, {} in the checkpoint",
                         pointer.starts_with("/adapter") ? "" : "/model", pointer,
                         here ? here->dump() : "not known", there ? there->dump() : "null");

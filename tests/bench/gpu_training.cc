@@ -58,6 +58,7 @@ void run(const std::map<std::string, std::string>& options) {
       {"deterministic", options.at("--deterministic") == "true"},
       {"model", {{"context", sequence}}},
       {"batch", {{"micro_batch", micro_batch}, {"grad_accum_steps", accum}, {"sequence", sequence}}}};
+  if (number("--layers") > 0) config["model"]["layers"] = number("--layers");
   if (options.at("--cuda") != "{}") config["cuda"] = json::parse(options.at("--cuda"));
   EngineSession engine(config.dump());
   json info = json::parse(engine.info());
@@ -77,6 +78,7 @@ void run(const std::map<std::string, std::string>& options) {
   const double tokens = static_cast<double>(micro_batch * accum * sequence);
   info = json::parse(engine.info());
   json line = {{"shape", options.at("--preset")},
+               {"layers", info.at("model").at("layers")},
                {"batch", micro_batch},
                {"seq", sequence},
                {"accum", accum},
@@ -100,9 +102,9 @@ void run(const std::map<std::string, std::string>& options) {
 
 int main_with(int argc, char** argv) {
   std::map<std::string, std::string> options = {
-      {"--preset", "gpt2-124m"}, {"--precision", "bf16"}, {"--device", "cuda"},  {"--micro-batch", "64"},
-      {"--accum", "8"},          {"--sequence", "1024"},  {"--steps", "10"},     {"--deterministic", "true"},
-      {"--warm-up", "3"},        {"--cuda", "{}"},        {"--profile", "false"}};
+      {"--preset", "gpt2-124m"}, {"--precision", "bf16"}, {"--device", "cuda"},   {"--micro-batch", "64"},
+      {"--accum", "8"},          {"--sequence", "1024"},  {"--steps", "10"},      {"--deterministic", "true"},
+      {"--warm-up", "3"},        {"--cuda", "{}"},        {"--profile", "false"}, {"--layers", "0"}};
   for (int i = 1; i < argc; i += 2) {
     if (options.count(argv[i]) == 0 || i + 1 == argc) {
       std::fprintf(stderr, "bench_gpu_training: %s is no option, or has no value\n", argv[i]);

@@ -1,5 +1,6 @@
 // Tests of memory that two ranks of one host share: rings, wires over them, and what happens if the system
 // refuses the memory. kinds_tcp.cc runs all operations and failures over it.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -177,8 +178,8 @@ TEST(LocalSocket, ConnectsByNameOnly) {
   EXPECT_EQ(comm::this_host(), comm::this_host());
 }
 
-/// Connects all pairs of three ranks, and sums over them; returns rank 1's connections.
-comm::Connections connections_of(const std::vector<std::shared_ptr<comm::Comm>>& world) {
+/// Connects all pairs of three ranks, and sums over them; returns the connections of a rank.
+comm::Connections connections_of(const std::vector<std::shared_ptr<comm::Comm>>& world, int32_t of = 1) {
   comm::Connections found;
   const auto errors = run_world(
       world,
@@ -188,7 +189,7 @@ comm::Connections connections_of(const std::vector<std::shared_ptr<comm::Comm>>&
         const comm::AllReducePiece piece = {x.data(), x.data(), std::ssize(x)};
         group->wait(group->all_reduce({&piece, 1}, {}));
         EXPECT_EQ(x.back(), 3.0f);
-        if (rank.rank() == 1) found = rank.connections();
+        if (rank.rank() == of) found = rank.connections();
       },
       test_comm_options());
   for (const auto& error : errors) EXPECT_EQ(error, nullptr) << caught(error).message;
@@ -212,11 +213,17 @@ TEST(SharedConnections, AreSocketsIfTheSystemRefusesTheMemory) {
   getrlimit(RLIMIT_FSIZE, &before);
   const rlimit small{4096, before.rlim_max};
   setrlimit(RLIMIT_FSIZE, &small);
-  const comm::Connections found = connections_of(shared_world(3));
+  const comm::Connections higher = connections_of(shared_world(3)),
+                          lowest = connections_of(shared_world(3), 0);
   setrlimit(RLIMIT_FSIZE, &before);
-  EXPECT_EQ(found.shared, 0);
-  EXPECT_EQ(found.sockets, 2);
-  EXPECT_NE(found.not_shared.find("memory to share"), std::string::npos) << found.not_shared;
+  for (const comm::Connections& found : {higher, lowest}) {
+    EXPECT_EQ(found.shared, 0);
+    EXPECT_EQ(found.sockets, 2);
+  }
+  EXPECT_NE(higher.not_shared.find("memory to share"), std::string::npos) << higher.not_shared;
+  const std::string need =
+      fmt::format("rank 0 did not get {} bytes of memory to share", comm::shared_bytes(3));
+  EXPECT_NE(lowest.not_shared.find(need), std::string::npos) << lowest.not_shared;
 }
 
 }  // namespace shared_memory_test

@@ -94,7 +94,7 @@ Belongings belongings() {
   Belongings b{entries("/proc/self/task"), entries("/proc/self/fd"), 0};
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);)
-    b.shared_memory += line.find("/dev/shm") != std::string::npos;
+    b.shared_memory += line.find("/memfd:hawser") != std::string::npos;
   return b;
 }
 

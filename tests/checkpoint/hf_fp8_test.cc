@@ -1,0 +1,200 @@
+// fp8 folder test: folders whose matrices are codes of E4M3 with a scale for each 128 x 128 numbers, as
+// DeepSeek-V3's.
+#include <cmath>
+#include <limits>
+
+#include "tests/checkpoint/hf_folder_case.h"
+
+namespace hawser::checkpoint::hf {
+namespace hf_fp8_test {
+
+const char* const kQuantisation =
+    R"({"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8", "weight_block_size": [128, 128]})";
+
+/// Returns the value of a code by powers of two.
+double value_of(int code) {
+  const int exponent = code / 8 % 16, fraction = code % 8;
+  double value =
+      exponent == 0 ? fraction / 8.0 * std::pow(2.0, -6) : (1 + fraction / 8.0) * std::pow(2.0, exponent - 7);
+  if (exponent == 15 && fraction == 7) value = std::nan("");
+  return code >= 128 ? -value : value;
+}
+
+float scale_of(const Stored& scales, int64_t index) {
+  if (scales.dtype == "F32") {
+    float scale = 0;
+    std::memcpy(&scale, scales.bytes.data() + index * 4, 4);
+    return scale;
+  }
+  uint16_t upper = 0;
+  std::memcpy(&upper, scales.bytes.data() + index * 2, 2);
+  const uint32_t bits = uint32_t{upper} << 16;
+  float scale = 0;
+  std::memcpy(&scale, &bits, 4);
+  return scale;
+}
+
+/// A model whose projections are in fp8; `numbers` holds what they stand for. Its matrices have blocks that
+/// are cut at their ends.
+struct InFp8 {
+  Case folder;
+  std::map<std::string, std::vector<float>> numbers;
+
+  static Json sizes(const std::string& family) {
+    Json config = config_of(family);
+    config["hidden_size"] = 160, config["intermediate_size"] = 300;
+    if (config.contains("moe_intermediate_size")) config["moe_intermediate_size"] = 130;
+    return config;
+  }
+
+  explicit InFp8(const std::string& family = "llama", const std::string& scale_type = "F32")
+      : folder(sizes(family)) {
+    folder.fill({.dtype = "BF16"});
+    std::mt19937 random(9);
+    const std::map<std::string, Stored> plain = folder.tensors;
+    for (const auto& [name, tensor] : plain) {
+      for (size_t i = 1; i < tensor.bytes.size(); i += 2)  // finite numbers
+        folder.tensors[name].bytes[i] = static_cast<char>(random() % 64);
+      if (name.ends_with("_proj.weight")) narrow(name, tensor.shape, scale_type, &random);
+    }
+    folder.config_["quantization_config"] = Json::parse(kQuantisation);
+  }
+
+  void narrow(const std::string& name, const std::vector<int64_t>& shape, const std::string& scale_type,
+              std::mt19937* random) {
+    const int64_t across = (shape[1] + 127) / 128, down = (shape[0] + 127) / 128;
+    Stored scales{scale_type, {down, across}, ""};
+    std::uniform_real_distribution<float> scale(1e-4f, 3e-3f);
+    for (int64_t i = 0; i < down * across; ++i) {
+      const float s = scale(*random);
+      const auto* const bytes = reinterpret_cast<const char*>(&s);
+      scales.bytes += scale_type == "F32" ? std::string(bytes, 4) : std::string(bytes + 2, 2);
+    }
+    Stored codes{"F8_E4M3", shape, std::string(static_cast<size_t>(shape[0] * shape[1]), '\0')};
+    for (int64_t r = 0; r < shape[0]; ++r)
+      for (int64_t c = 0; c < shape[1]; ++c) {
+        int code = static_cast<int>((*random)() % 256);
+        if (code % 128 == 127) code -= 1;  // not NaN
+        codes.bytes[static_cast<size_t>(r * shape[1] + c)] = static_cast<char>(code);
+        numbers[name].push_back(
+            static_cast<float>(value_of(code) * double{scale_of(scales, r / 128 * across + c / 128)}));
+      }
+    folder.tensors[name] = codes, folder.tensors[name + "_scale_inv"] = scales;
+  }
+};
+
+TEST(HfFp8, MatricesBecomeTheNumbersThatTheyStandFor) {
+  for (const char* scale_type : {"F32", "BF16"}) {
+    const Scratch scratch;
+    InFp8 made("llama", scale_type);
+    made.folder.write(scratch / "in", 2);
+    made.folder.import(scratch / "in");
+    EXPECT_EQ(made.numbers.size(), 14u);
+    for (const char* part : {"q", "k", "v", "o"})
+      EXPECT_EQ(made.folder.values.at(std::string("blocks.1.attention.") + part + ".weight"),
+                made.numbers.at(std::string("model.layers.1.self_attn.") + part + "_proj.weight"))
+          << part << scale_type;
+    for (const char* part : {"gate", "up", "down"})
+      EXPECT_EQ(made.folder.values.at(std::string("blocks.0.mlp.") + part + ".weight"),
+                made.numbers.at(std::string("model.layers.0.mlp.") + part + "_proj.weight"))
+          << part << scale_type;
+  }
+}
+
+TEST(HfFp8, EveryExpertOfDeepSeekHasScales) {
+  const Scratch scratch;
+  InFp8 made("deepseek_v3");
+  made.folder.write(scratch / "in", 3);
+  made.folder.import(scratch / "in");
+  const std::vector<float>& all = made.folder.values.at("blocks.1.moe.experts.down.weight");
+  for (int64_t e = 0; e < 4; ++e) {
+    const std::vector<float>& own =
+        made.numbers.at(fmt::format("model.layers.1.mlp.experts.{}.down_proj.weight", e));
+    EXPECT_EQ(std::vector<float>(all.begin() + e * std::ssize(own), all.begin() + (e + 1) * std::ssize(own)),
+              own)
+        << e;
+  }
+  EXPECT_EQ(made.folder.values.at("blocks.1.attention.kv_b.weight"),
+            made.numbers.at("model.layers.1.self_attn.kv_b_proj.weight"));
+}
+
+TEST(HfFp8, EveryCodeIsTheNumberOfItsBits) {
+  const Scratch scratch;
+  InFp8 made;
+  const std::string q = "model.layers.0.self_attn.q_proj.weight";
+  std::string& codes = made.folder.tensors.at(q).bytes;
+  ASSERT_GE(codes.size(), 256u);
+  for (size_t code = 0; code < 256; ++code) codes[code] = static_cast<char>(code);
+  Stored& scales = made.folder.tensors.at(q + "_scale_inv");
+  const float one = 1.0f;
+  for (size_t at = 0; at < scales.bytes.size(); at += 4) std::memcpy(scales.bytes.data() + at, &one, 4);
+  made.folder.write(scratch / "in", 1);
+  made.folder.import(scratch / "in");
+  const std::vector<float>& got = made.folder.values.at("blocks.0.attention.q.weight");
+  for (int code = 0; code < 256; ++code) {
+    const float want = static_cast<float>(value_of(code)), is = got[static_cast<size_t>(code)];
+    EXPECT_TRUE(is == want || (std::isnan(is) && std::isnan(want))) << code;
+    EXPECT_EQ(std::signbit(is), code >= 128) << code;
+  }
+}
+
+TEST(HfFp8, AnExportIsPlainBf16) {
+  const Scratch scratch;
+  InFp8 made;
+  made.folder.write(scratch / "in", 2);
+  made.folder.export_to(scratch / "out", made.folder.import(scratch / "in"));
+  const Json config = Json::parse(read_text(scratch / "out/config.json"));
+  EXPECT_FALSE(config.contains("quantization_config"));
+  Case again(config);
+  again.import(scratch / "out");
+  for (const auto& [name, values] : made.folder.values) {
+    std::vector<char> narrow_bytes(values.size() * 2);
+    narrow(DType::kBf16, values.data(), std::ssize(values), narrow_bytes.data());
+    std::vector<float> rounded(values.size());
+    widen(DType::kBf16, narrow_bytes.data(), std::ssize(values), rounded.data());
+    EXPECT_EQ(again.values.at(name), rounded) << name;
+  }
+}
+
+TEST(HfFp8, TensorsThatDoNotFitAreNamed) {
+  const std::string q = "model.layers.0.self_attn.q_proj.weight", scales = q + "_scale_inv";
+  const auto expect_refusal = [&](const std::string& words, auto change) {
+    const Scratch scratch;
+    InFp8 made;
+    change(made.folder.tensors);
+    made.folder.write(scratch / "in", 1);
+    const Error error = error_of([&] { made.folder.import(scratch / "in"); });
+    EXPECT_EQ(error.code(), Code::kCheckpointIncompatible);
+    EXPECT_NE(error.message().find(words), std::string::npos) << error.message();
+    EXPECT_NE(error.message().find(q), std::string::npos) << error.message();
+  };
+  expect_refusal("needs the tensor " + scales, [&](auto& t) { t.erase(scales); });
+  expect_refusal("has scales of shape [2, 1], not [1, 2]", [&](auto& t) { t[scales].shape = {2, 1}; });
+  expect_refusal("has scales in I32, not in F32 or BF16", [&](auto& t) { t[scales].dtype = "I32"; });
+  expect_refusal("is F8_E5M2", [&](auto& t) { t[q].dtype = "F8_E5M2"; });
+  for (const float value : {std::nanf(""), std::numeric_limits<float>::infinity()})
+    expect_refusal("at index 1 of " + scales,
+                   [&](auto& t) { std::memcpy(t[scales].bytes.data() + 4, &value, 4); });
+}
+
+TEST(HfFp8, OtherKindsOfFp8AreRefusedByName) {
+  const auto refusal = [](const char* key, const Json& value) {
+    Json config = config_of("llama");
+    config["quantization_config"] = Json::parse(kQuantisation);
+    if (value.is_null())
+      config["quantization_config"].erase(key);
+    else
+      config["quantization_config"][key] = value;
+    return error_of([&] { model_json(config.dump(), {}); }).message();
+  };
+  const auto expect = [](const std::string& message, const std::string& words) {
+    EXPECT_NE(message.find(words), std::string::npos) << message;
+  };
+  expect(refusal("fmt", "e5m2"), "fmt \"e5m2\"");
+  expect(refusal("weight_block_size", {64, 64}), "weight_block_size [64,64]");
+  expect(refusal("weight_block_size", nullptr), "no weight_block_size");
+  expect(refusal("activation_scheme", "static"), "activation_scheme \"static\"");
+}
+
+}  // namespace hf_fp8_test
+}  // namespace hawser::checkpoint::hf
