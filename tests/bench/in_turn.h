@@ -13,14 +13,6 @@
 
 namespace hawser::bench {
 
-/// Returns the config of an engine that trains on the batches of `w`.
-inline nlohmann::json config_of(const Workload& w, const std::string& precision) {
-  return {{"preset", w.preset},
-          {"precision", precision},
-          {"batch", {{"micro_batch", w.rows}, {"grad_accum_steps", 1}, {"sequence", w.cols}}},
-          {"cpu", {{"threads", w.threads}}}};
-}
-
 /// The information on both engines after their steps, as hws_engine_info reports it.
 struct Sides {
   nlohmann::json info[2];

@@ -2,12 +2,12 @@
 // Prints the median tokens per second, the share of this machine's limit (measured in the same run),
 // anonymous memory divided by the plan's, and another trainer's speed if its command is given.
 //
-//   bench_training [--preset gpt2-124m] [--rows 4] [--tokens 64] [--precision fp32|bf16|fp16] [--threads 2]
+//   bench_training [--preset gpt2-124m] [--rows 4] [--tokens 64] [--precision fp32|bf16|fp16|fp8] [--threads 2]
 //   [--steps 10]
-//                  [--adapter stored|nf4] [--peer 'COMMAND']
+//                  [--adapter stored|nf4|dora] [--peer 'COMMAND']
 //
-// --adapter trains an adapter of rank 16 on all linear layers, over a base as stored or in NF4; the limit is
-// still that of training all weights.
+// --adapter trains an adapter of rank 16 on all linear layers, over a base as stored or in NF4, or one with
+// magnitudes; the limit is still that of training all weights.
 //
 // COMMAND is called with --shape PRESET --batch ROWS --seq TOKENS --dtype fp32|bf16 --threads N; its last
 // line is a JSON object with tok_s_median.
@@ -90,12 +90,11 @@ void run(const TrainingWorkload& w, const std::string& precision) {
   const double before = anonymous_bytes();
   std::vector<double> seconds;
   {
-    json config = {{"preset", w.preset},
-                   {"precision", precision},
-                   {"batch", {{"micro_batch", w.rows}, {"grad_accum_steps", 1}, {"sequence", w.cols}}},
-                   {"cpu", {{"threads", w.threads}}}};
+    json config = config_of(w, precision);
     if (w.preset.starts_with("gpt2") && w.cols > kGpt2Context) config["model"] = {{"context", w.cols}};
-    if (!w.adapter.empty()) config["adapter"] = {{"rank", 16}, {"base", w.adapter}};
+    if (!w.adapter.empty())
+      config["adapter"] = {
+          {"rank", 16}, {"base", w.adapter == "dora" ? "stored" : w.adapter}, {"dora", w.adapter == "dora"}};
     EngineSession engine(config.dump());
     const json info = json::parse(engine.info());
     const auto vocab = info.at("model").at("vocab_size").get<int32_t>();

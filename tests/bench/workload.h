@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <vector>
@@ -30,6 +31,14 @@ struct Workload {
     if (option == "--precision") precisions = {value};
   }
 };
+
+/// Returns the config of an engine that trains on the batches of `w`.
+inline nlohmann::json config_of(const Workload& w, const std::string& precision) {
+  return {{"preset", w.preset},
+          {"precision", precision},
+          {"batch", {{"micro_batch", w.rows}, {"grad_accum_steps", 1}, {"sequence", w.cols}}},
+          {"cpu", {{"threads", w.threads}}}};
+}
 
 inline golden::TokenBatch random_batch(const Workload& w, int32_t vocab, std::mt19937& random) {
   std::uniform_int_distribution<int32_t> token(0, vocab - 1);
