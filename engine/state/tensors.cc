@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "engine/base/error.h"
 #include "engine/base/json.h"
@@ -12,34 +13,32 @@
 namespace hawser::train {
 namespace {
 
-/// Calls fn(parameter, tensor, partly, each_element) for each part of a Hugging Face tensor. `tensor` has the
-/// size of the parameter; `partly` is true if the part is smaller than the parameter. each_element(g) calls
-/// g(index in the Hugging Face tensor, the matching element of `tensor`) for each element of the part.
-template <typename Fn>
-void for_each_part(const checkpoint::hf::Binding& binding, const nn::ParameterTable& table, Fn fn) {
-  int64_t total_rows = 0, row = 0, at = 0;
+/// True if the Hugging Face tensor holds the whole parameter, which may be in several parts of it.
+bool holds_all_of(const checkpoint::hf::Binding& binding, const nn::Parameter& p) {
+  int64_t held = 0;
   for (const checkpoint::hf::BindingPart& part : binding.parts)
-    total_rows += table.at(part.parameter).shape[0];
-  std::vector<float> tensor;
-  for (const checkpoint::hf::BindingPart& part : binding.parts) {
-    const nn::Parameter& p = table.at(part.parameter);
-    const int64_t cols = p.size / p.shape[0];
-    tensor.resize(static_cast<size_t>(p.size));
-    fn(p, tensor, part.size < p.size, [&](auto each) {
-      for (int64_t i = 0; i < part.size; ++i) {
-        const int64_t transposed = i % cols * total_rows + row + i / cols;
-        each(binding.transposed ? transposed : at + i, tensor[static_cast<size_t>(part.begin + i)]);
-      }
-    });
-    row += p.shape[0];
-    at += part.size;
-  }
+    if (part.parameter == p.name) held += part.size;
+  return held == p.size;
 }
 
-int64_t binding_size(const checkpoint::hf::Binding& b) {
-  int64_t n = 1;
-  for (int64_t d : b.hf_shape) n *= d;
-  return n;
+/// Calls fn(parameter, tensor, partly, each_element) for each parameter in a Hugging Face tensor. `tensor`
+/// has the size of the parameter; `partly` is true if the Hugging Face tensor has only a part of it.
+/// each_element(g) calls g(index in the Hugging Face tensor, the matching element of `tensor`) for each
+/// element that it has.
+template <typename Fn>
+void for_each_parameter(const checkpoint::hf::Binding& binding, const nn::ParameterTable& table, Fn fn) {
+  std::map<std::string, std::vector<const checkpoint::hf::BindingPart*>> parts;
+  for (const checkpoint::hf::BindingPart& part : binding.parts) parts[part.parameter].push_back(&part);
+  std::vector<float> tensor;
+  for (const auto& [name, own] : parts) {
+    const nn::Parameter& p = table.at(name);
+    tensor.resize(static_cast<size_t>(p.size));
+    fn(p, tensor, !holds_all_of(binding, p), [&parts = own, &tensor](auto each) {
+      for (const checkpoint::hf::BindingPart* part : parts)
+        for (int64_t i = 0; i < part->size; ++i)
+          each(part->place(i), tensor[static_cast<size_t>(part->begin + i)]);
+    });
+  }
 }
 
 const char* tensor_kind_name(TensorKind kind) {
@@ -254,12 +253,12 @@ void Tensors::get(TensorKind kind, std::string_view name, float* data, size_t by
     return collect(kind, *p, data);
   }
   const checkpoint::hf::Binding& b = binding(name);
-  check_bytes(name, binding_size(b), bytes);
-  for_each_part(b, ranks_.table(),
-                [&](const nn::Parameter& p, std::vector<float>& tensor, bool, auto each_element) {
-                  collect(kind, p, tensor.data());
-                  each_element([&](int64_t hf, float& value) { data[hf] = value; });
-                });
+  check_bytes(name, b.size(), bytes);
+  for_each_parameter(b, ranks_.table(),
+                     [&](const nn::Parameter& p, std::vector<float>& tensor, bool, auto each_element) {
+                       collect(kind, p, tensor.data());
+                       each_element([&](int64_t hf, float& value) { data[hf] = value; });
+                     });
 }
 
 void Tensors::set(TensorKind kind, std::string_view name, const float* data, size_t bytes) {
@@ -269,13 +268,13 @@ void Tensors::set(TensorKind kind, std::string_view name, const float* data, siz
     return scatter(kind, *p, data);
   }
   const checkpoint::hf::Binding& b = binding(name);
-  check_bytes(name, binding_size(b), bytes);
-  for_each_part(b, ranks_.table(),
-                [&](const nn::Parameter& p, std::vector<float>& tensor, bool partly, auto each_element) {
-                  if (partly) collect(kind, p, tensor.data());
-                  each_element([&](int64_t hf, float& value) { value = data[hf]; });
-                  scatter(kind, p, tensor.data());
-                });
+  check_bytes(name, b.size(), bytes);
+  for_each_parameter(b, ranks_.table(),
+                     [&](const nn::Parameter& p, std::vector<float>& tensor, bool partly, auto each_element) {
+                       if (partly) collect(kind, p, tensor.data());
+                       each_element([&](int64_t hf, float& value) { value = data[hf]; });
+                       scatter(kind, p, tensor.data());
+                     });
 }
 
 TensorLocation Tensors::location(TensorKind kind, std::string_view name) const {
@@ -332,8 +331,7 @@ std::string Tensors::json() const {
   for (const nn::Parameter& p : ranks_.table().all()) {
     OrderedJson hf;
     for (const checkpoint::hf::Binding& b : bindings_)
-      for (const checkpoint::hf::BindingPart& part : b.parts)  // experts may lie in many tensors
-        if (part.parameter == p.name && part.size == p.size) hf = b.hf_name;
+      if (holds_all_of(b, p)) hf = b.hf_name;  // experts may lie in many tensors
     json.push_back({{"name", p.name},
                     {"shape", p.shape},
                     {"count", p.size},

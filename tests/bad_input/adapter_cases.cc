@@ -1,5 +1,4 @@
-// Adapter cases: configs that match no module or have no effect, and PEFT folders that are unsupported or fit
-// no model.
+// Adapter cases: configs that match no module or have no effect, and PEFT folders that fit no model.
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -13,6 +12,8 @@ namespace adapter_cases {
 
 constexpr const char* kConfig = "peft/adapter_config.json";
 constexpr const char* kWeights = "peft/adapter_model.safetensors";
+constexpr char kTrainedSinks[] =
+    R"({"adapter": {"rank": 4, "targets": ["attention.q"], "train": ["*.sinks"]}, "model": {"norm": "rms_norm", "mlp": "swiglu_clamped", "position": "rotary", "sinks": true, "tied_head": false, "bias": {"all": true, "norm": false, "router": true}, "moe": {"experts": 4, "top_k": 2, "width": 8}}})";
 constexpr const char* kDora = R"({"rank": 4, "dora": true})";
 
 /// Makes a row with `adapter` as that section of sound_config.
@@ -253,6 +254,14 @@ std::vector<Case> exports() {
          return create(
              with_model(site, Json{{"rank", 4}, {"targets", {"attention.q"}}}), 0,
              [&](hws_engine* engine) { return hws_engine_export_adapter(engine, site.path("out").c_str()); });
+       }},
+      {"export of an adapter with trained attention sinks",
+       HWS_FAILED_PRECONDITION,
+       {"cannot hold blocks.0.attention.sinks without the modules in", "export the merged model"},
+       [](Site& site) {
+         return create(sound_config(Json::parse(kTrainedSinks)), 0, [&](hws_engine* engine) {
+           return hws_engine_export_adapter(engine, site.path("out").c_str());
+         });
        }},
       {"export of a reward model's adapter whose base pads by the token that ends texts",
        HWS_FAILED_PRECONDITION,

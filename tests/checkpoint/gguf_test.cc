@@ -130,6 +130,7 @@ TEST(Gguf, EachFamilyHasEachOfItsNumbers) {
     if (family == "qwen3_moe") config["norm_topk_prob"] = true;
     if (family.starts_with("gemma")) config["query_pre_attn_scalar"] = 8;
     if (family == "gpt2") config["activation_function"] = "gelu_new";
+    if (family == "gpt_oss") config["rope_parameters"] = {{"rope_type", "default"}};
     const Model model(config);
     model.to(scratch / "model.gguf");
     const GgufFile file(scratch / "model.gguf");

@@ -99,7 +99,14 @@ Cases later_cases() {
                          {"use_qk_norm", true},
                          {"attention_bias", true},
                          {"rope_parameters",
-                          {{"rope_type", "linear"}, {"factor", 2.0}, {"partial_rotary_factor", 1.0 / 3}}}})}};
+                          {{"rope_type", "linear"}, {"factor", 2.0}, {"partial_rotary_factor", 1.0 / 3}}}})},
+      {"gpt_oss", with(small("gpt_oss"), {{"num_local_experts", 6}, {"num_experts_per_tok", 3}})},
+      {"gpt_oss",
+       with(small("gpt_oss"),
+            {{"attention_bias", false},
+             {"sliding_window", 9},
+             {"layer_types", {"full_attention", "full_attention", "sliding_attention", "full_attention"}},
+             {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 500.0}}}})}};
 }
 
 TEST(HfConfig, AMadeConfigMeansTheModelItWasMadeFrom) {
@@ -125,7 +132,7 @@ TEST(HfConfig, AMadeConfigMeansTheModelItWasMadeFrom) {
       obstacles(model),
       "gpt2: positions are not learned; llama, mistral, qwen2, qwen3, gemma2, gemma3_text: positions are "
       "not rotary; mixtral, "
-      "qwen2_moe, qwen3_moe, dots1, deepseek_v3, glm4_moe: there are no experts");
+      "qwen2_moe, qwen3_moe, dots1, deepseek_v3, glm4_moe, gpt_oss: there are no experts");
 }
 
 /// Zeros replace the biases that GPT-2 always has, but a single tensor holds those of q, k and v.
@@ -209,6 +216,76 @@ TEST(HfConfig, Glm45AirIsThePresetOfItsName) {
                        {"rope_parameters", {{"rope_theta", 1e6}, {"rope_type", "default"}}}};
   const nn::ModelConfig defaults = read_config(absent.dump(), {}, Strictness::kStrict).model;
   EXPECT_EQ(config::model_differences(defaults, preset), std::vector<std::string>());
+}
+
+/// The published config.json of gpt-oss-20b, except for its padding token.
+TEST(HfConfig, GptOss20bIsThePresetOfItsName) {
+  Json types = Json::array();
+  for (int i = 0; i < 24; ++i) types.push_back(i % 2 == 0 ? "sliding_attention" : "full_attention");
+  const Json scaling = {{"beta_fast", 32.0},   {"beta_slow", 1.0},
+                        {"factor", 32.0},      {"original_max_position_embeddings", 4096},
+                        {"rope_type", "yarn"}, {"truncate", false}};
+  const Json quantisation = {{"quant_method", "mxfp4"},
+                             {"modules_to_not_convert", {"model.layers.*.self_attn", "lm_head"}}};
+  const Json published = {{"model_type", "gpt_oss"},
+                          {"architectures", {"GptOssForCausalLM"}},
+                          {"attention_bias", true},
+                          {"attention_dropout", 0.0},
+                          {"eos_token_id", 200002},
+                          {"experts_per_token", 4},
+                          {"head_dim", 64},
+                          {"hidden_act", "silu"},
+                          {"hidden_size", 2880},
+                          {"initial_context_length", 4096},
+                          {"initializer_range", 0.02},
+                          {"intermediate_size", 2880},
+                          {"layer_types", types},
+                          {"max_position_embeddings", 131072},
+                          {"num_attention_heads", 64},
+                          {"num_experts_per_tok", 4},
+                          {"num_hidden_layers", 24},
+                          {"num_key_value_heads", 8},
+                          {"num_local_experts", 32},
+                          {"output_router_logits", false},
+                          {"quantization_config", quantisation},
+                          {"rms_norm_eps", 1e-05},
+                          {"rope_scaling", scaling},
+                          {"rope_theta", 150000},
+                          {"router_aux_loss_coef", 0.9},
+                          {"sliding_window", 128},
+                          {"swiglu_limit", 7.0},
+                          {"tie_word_embeddings", false},
+                          {"use_cache", true},
+                          {"vocab_size", 201088}};
+  const auto preset = [](const std::string& name) {
+    return config::resolve(config::ConfigTree::from_json("{\"preset\": \"" + name + "\"}")).model;
+  };
+  const nn::ModelConfig read = read_config(published.dump(), {}, Strictness::kStrict).model;
+  EXPECT_EQ(config::model_differences(read, preset("gpt-oss-20b")), std::vector<std::string>());
+  EXPECT_EQ(family_of(read), "gpt_oss");
+  // The defaults of Transformers are gpt-oss-120b.
+  const nn::ModelConfig absent = read_config(R"({"model_type": "gpt_oss"})", {}, Strictness::kStrict).model;
+  EXPECT_EQ(config::model_differences(absent, preset("gpt-oss-120b")), std::vector<std::string>());
+}
+
+TEST(HfConfig, GptOssHasAFamilyOfItsOwn) {
+  const nn::ModelConfig oss = read_config(small("gpt_oss").dump(), {}, Strictness::kStrict).model;
+  const auto lacks = [&](auto change) {
+    nn::ModelConfig model = oss;
+    change(&model);
+    EXPECT_EQ(family_of(model), "");
+    return obstacle("gpt_oss", model);
+  };
+  EXPECT_EQ(lacks([](auto* m) { m->sinks = false; }), "there are no attention sinks");
+  EXPECT_EQ(lacks([](auto* m) { m->mlp = nn::MlpKind::kSwiGlu; }), "the MLP is not swiglu_clamped");
+  EXPECT_EQ(lacks([](auto* m) { m->bias.router = false; }), "the router has no bias");
+  EXPECT_EQ(lacks([](auto* m) { m->bias.gate = m->bias.up = m->bias.down = false; }),
+            "experts have no biases");
+  EXPECT_EQ(lacks([](auto* m) { m->bias.down = false; }), "only some projections of the MLP have a bias");
+  EXPECT_EQ(lacks([](auto* m) { m->moe.normalize = false; }), "weights are not normalised");
+  EXPECT_EQ(lacks([](auto* m) { m->moe.layers.has[2] = false; }), "a layer is dense");
+  EXPECT_EQ(lacks([](auto* m) { m->window[2] = 64; }), "sliding windows differ in size");
+  EXPECT_EQ(obstacle("mixtral", oss), "the MLP has biases");
 }
 
 TEST(HfConfig, OnlyGlmRotatesAPartOfEachHead) {

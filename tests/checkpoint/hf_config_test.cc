@@ -250,6 +250,14 @@ TEST(HfConfig, RefusesByNameWhatItDoesNotHonour) {
       {"gemma2", {{"use_bidirectional_attention", true}}, "/use_bidirectional_attention"},
       {"gemma2", {{"sliding_window", nullptr}}, "/layer_types"},
       {"gemma2", {{"query_pre_attn_scalar", 0}}, "/query_pre_attn_scalar"},
+      {"gpt_oss", {{"swiglu_limit", 8.0}}, "/swiglu_limit"},
+      {"gpt_oss", {{"swiglu_alpha", 1.7}}, "/swiglu_alpha"},
+      {"gpt_oss", {{"experts_per_token", 2}}, "/experts_per_token"},
+      {"gpt_oss", {{"initial_context_length", 8192}}, "/initial_context_length"},
+      {"gpt_oss", {{"rope_scaling", nullptr}}, "/rope_scaling"},
+      {"gpt_oss", {{"sliding_window", nullptr}}, "/layer_types"},
+      {"mixtral", {{"swiglu_limit", 7.0}}, "/swiglu_limit"},
+      {"mixtral", {{"quantization_config", {{"quant_method", "mxfp4"}}}}, "/quantization_config"},
   };
   for (const Refused& refused : cases) {
     const Json config = with(small(refused.family), refused.changes);

@@ -90,6 +90,8 @@ inline Json config_of(const std::string& family) {
                  {"attention_bias", true},
                  {"use_qk_norm", true},
                  {"partial_rotary_factor", 0.75}});
+  if (family == "gpt_oss")
+    json.update({{"num_local_experts", 4}, {"num_experts_per_tok", 2}, {"sliding_window", 5}});
   if (family == "llama") json["attention_bias"] = json["mlp_bias"] = true;
   return json;
 }

@@ -42,7 +42,7 @@ TEST(HfFolder, ExportOfImportGivesTheSameFiles) {
 TEST(HfFolder, ExpertsInOneTensorAreReadAndWrittenAsTheyCame) {
   for (const std::string& family : family_names())
     for (const bool fused : {false, true}) {
-      if (!has_experts(family)) continue;
+      if (!has_experts(family) || is_gpt_oss(family)) continue;  // GPT-OSS has one style
       const Style style{"BF16", true, 2, {fused, true}};
       SCOPED_TRACE(fmt::format("{} {}", family, fused));
       const Scratch scratch;

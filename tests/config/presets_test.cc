@@ -80,6 +80,12 @@ TEST(ConfigPresets, CarryTheirPeculiarities) {
   EXPECT_EQ(model("glm-4.5-air").rope.dim, 64);
   EXPECT_EQ(model("qwen3-8b").rope.dim, 128);
   EXPECT_TRUE(model("gpt2-1558m").bias.down);
+  const ModelConfig oss = model("gpt-oss-20b");
+  EXPECT_EQ(oss.window[0], 128);
+  EXPECT_EQ(oss.window[23], 0);
+  EXPECT_EQ(oss.mlp, nn::MlpKind::kSwiGluClamped);
+  EXPECT_TRUE(oss.sinks && oss.bias.router && oss.bias.down);
+  EXPECT_FALSE(oss.rope.truncate);
 }
 
 TEST(ConfigPresets, QuickstartIsSmallAndNeedsOnlyAFile) {
@@ -121,7 +127,8 @@ TEST(ConfigPresets, UnknownNamesGetASuggestion) {
   EXPECT_EQ(error.code(), Code::kNotFound);
   EXPECT_CONTAINS(error.message(), "did you mean \"gpt2-124m\"?");
   EXPECT_CONTAINS(error_of([] { preset_json("bert"); }).message(),
-                  "there are: deepseek-v3-671b, gemma-2-2b, gemma-3-1b, glm-4.5-air, gpt2-124m");
+                  "there are: deepseek-v3-671b, gemma-2-2b, gemma-3-1b, glm-4.5-air, gpt-oss-120b, "
+                  "gpt-oss-20b, gpt2-124m");
 }
 
 }  // namespace presets_test

@@ -16,7 +16,7 @@ inline const std::map<std::string, int64_t>& published_parameters() {
       {"qwen2.5-7b", 7615616512},     {"qwen3-0.6b", 596049920},      {"qwen3-8b", 8190735360},
       {"gemma-2-2b", 2614341888},     {"mixtral-8x7b", 46702792704},  {"qwen1.5-moe-a2.7b", 14315784192},
       {"qwen3-30b-a3b", 30532122624}, {"gemma-3-1b", 999885952},      {"deepseek-v3-671b", 671026419200},
-      {"glm-4.5-air", 106852251264},
+      {"glm-4.5-air", 106852251264},  {"gpt-oss-20b", 20914757184},   {"gpt-oss-120b", 116829156672},
   };
   return counts;
 }

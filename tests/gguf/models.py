@@ -15,6 +15,8 @@ DEEPSEEK_EXPERTS = {**EXPERTS, "score": "sigmoid", "scale": 1.8, "groups": 3, "t
 EXPERTS_WITHOUT_GROUPS = {name: value for name, value in DEEPSEEK_EXPERTS.items() if "groups" not in name}
 DEEPSEEK = {**SMALL, **GATED, "norm_eps": 1e-6, "head_dim": 24, "moe": DEEPSEEK_EXPERTS,
             "latent": {"kv_rank": 32, "q_rank": 24, "rope_dim": 8, "value_dim": 16, "norm_eps": 1e-6}}
+GPT_OSS = {**LLAMA, "mlp": "swiglu_clamped", "sinks": True, "window": 9, "window_layers": [0, 2], "moe": EXPERTS,
+           "bias": {name: True for name in ("q", "k", "v", "o", "gate", "up", "down", "router")}}
 YARN = {"scaling": "yarn", "factor": 4.0, "original_context": 16, "theta": 10000.0}
 
 MODELS = {
@@ -45,6 +47,8 @@ MODELS = {
     "glm4_moe": {**LLAMA, "bias": QKV_BIAS, "rope": {"dim": 8}, "moe": EXPERTS_WITHOUT_GROUPS},
     "glm4_moe, norms of queries and keys": {**LLAMA, "qk_norm": True, "bias": QKV_BIAS, "rope": {"dim": 12},
                                             "moe": DEEPSEEK_EXPERTS},
+    "gpt_oss": GPT_OSS,
+    "gpt_oss, yarn": {**GPT_OSS, "rope": YARN},
     "deepseek_v3": DEEPSEEK,
     "deepseek_v3, halves, yarn": {**DEEPSEEK, "latent": {**DEEPSEEK["latent"], "interleaved": False},
                                   "attention_scale": 24 ** -0.5 * (0.1 * math.log(4) + 1) ** 2,
@@ -62,6 +66,9 @@ REFUSED = {
     "the scale of gemma2": ({**GEMMA, "layers": 4, "window_layers": [0, 2], "attention_softcap": 20.0, "logit_softcap": 15.0,
                              "attention_scale": 20 ** -0.5}, "attention_scale"),
     "yarn without rounding": ({**LLAMA, "rope": {**YARN, "truncate": False}}, "truncat"),
+    "yarn of gpt_oss": ({**GPT_OSS, "rope": {**YARN, "truncate": False}}, "truncat"),
+    "attention of gpt_oss without biases": ({**GPT_OSS, "bias": {name: True for name in ("gate", "up", "down", "router")}},
+                                            "without biases"),
     "windows of dots1": ({**SMALL, **GATED, "qk_norm": True, "window": 9, "window_layers": [1], "moe": DEEPSEEK_EXPERTS}, "windows"),
     "no compressed queries": ({**DEEPSEEK, "latent": {**DEEPSEEK["latent"], "q_rank": 0}}, "q_rank"),
 }

@@ -85,7 +85,9 @@ def configs(cases):
                          ("gemma-3-1b", {"kv_heads": 1, "head_dim": 8, "window": 5, "window_layers": [0], "rope": {"window_theta": 50},
                                           "embedding_scale": 24 ** 0.5}),
                          ("glm-4.5-air", {"kv_heads": 1, "head_dim": 10, "rope": {"dim": 4},
-                                          "moe": {"experts": 4, "top_k": 2, "width": 10, "layers": [1], "shared_width": 20}})):
+                                          "moe": {"experts": 4, "top_k": 2, "width": 10, "layers": [1], "shared_width": 20}}),
+                         ("gpt-oss-20b", {"kv_heads": 1, "head_dim": 10, "window": 5, "window_layers": [0],
+                                          "moe": {"experts": 4, "top_k": 2, "width": 10}})):
         yield "preset " + preset, {"preset": preset, "precision": "fp32", "seed": 7, "model": small | more, "init": {"std": 0.3}}, 37
 
 

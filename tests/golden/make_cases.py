@@ -109,6 +109,11 @@ def cases():
             num_experts_per_tok=2, moe_intermediate_size=10, n_shared_experts=2, n_group=1, topk_group=1,
             first_k_dense_replace=1, routed_scaling_factor=1.5, norm_topk_prob=True, num_mtp_layers=0,
             rope_parameters=rope(partial_rotary_factor=0.4)), 12, old_config=True),
+        "gpt_oss": Case(rotary_model(
+            "GptOss", intermediate_size=10, head_dim=10, num_local_experts=6, num_experts_per_tok=2, sliding_window=5,
+            max_position_embeddings=128, rope_parameters=rope(
+                "yarn", 150.0, factor=4.0, beta_fast=4.0, beta_slow=1.0, truncate=False,
+                original_max_position_embeddings=32)), 14, old_config=True),
     }
 
 
@@ -130,6 +135,8 @@ def lively_weights(config, seed):
             weight.data = 0.4 * noise
         else:
             weight.data = noise * 1.2 / math.sqrt(weight.shape[-1])
+            if hasattr(config, "swiglu_limit") and name.endswith("gate_up_proj"):
+                weight.data *= 3  # so that the limit matters
     return model
 
 
@@ -156,8 +163,10 @@ def batches(case, seed):
 
 def train(model, ids, labels, autocast=contextlib.nullcontext):
     """Trains with golden_check's settings of AdamW. Returns every reference value of case.safetensors except the inputs."""
-    groups = [{"params": [w for w in model.parameters() if w.dim() > 1], "weight_decay": 0.1},
-              {"params": [w for w in model.parameters() if w.dim() <= 1], "weight_decay": 0.0}]
+    named = list(model.named_parameters())
+    vectors = {name for name, w in named if w.dim() <= 1 or name.endswith("_bias")}  # biases of experts are stacked
+    groups = [{"params": [w for name, w in named if name not in vectors], "weight_decay": 0.1},
+              {"params": [w for name, w in named if name in vectors], "weight_decay": 0.0}]
     adamw = torch.optim.AdamW(groups, lr=2e-3, betas=(0.9, 0.95), eps=1e-8, foreach=False)
     values, losses, norms = {}, [], []
     for step in range(len(ids)):
@@ -191,7 +200,7 @@ def is_steady(case, seed):
     first step is lr times that sign, so one element would determine the tensor's error by chance."""
     if seed in UNSTEADY_SEEDS:
         return False
-    sparse = hasattr(case.config, "moe_intermediate_size")  # choices may change in any step
+    sparse = hasattr(case.config, "num_experts_per_tok")  # choices may change in any step
     ids, labels = batches(case if sparse else dataclasses.replace(case, steps=1), seed)
     single = lively_weights(case.config, seed)
     with no_rounding_to_float32():

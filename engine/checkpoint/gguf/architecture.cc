@@ -23,7 +23,7 @@ constexpr struct {
     {"mixtral", "llama", true},       {"qwen2", "qwen2", false},        {"qwen3", "qwen3", false},
     {"gemma2", "gemma2", false},      {"gemma3_text", "gemma3", false}, {"qwen2_moe", "qwen2moe", false},
     {"qwen3_moe", "qwen3moe", false}, {"dots1", "dots1", false},        {"deepseek_v3", "deepseek2", true},
-    {"glm4_moe", "glm4moe", false},
+    {"glm4_moe", "glm4moe", false},   {"gpt_oss", "gpt-oss", false},
 };
 
 bool near(double a, double b) { return std::abs(a - b) <= 1e-5 * std::max(std::abs(a), std::abs(b)); }
@@ -61,7 +61,9 @@ double score_scale(std::string_view name, const ModelConfig& m) {
 
 /// Returns the number of layers after which llama.cpp's pattern of windows repeats: all but the last of them
 /// have a window. 0: the architecture has no windows.
-int64_t window_period(std::string_view name) { return name == "gemma2" ? 2 : name == "gemma3" ? 6 : 0; }
+int64_t window_period(std::string_view name) {
+  return name == "gemma2" || name == "gpt-oss" ? 2 : name == "gemma3" ? 6 : 0;
+}
 
 std::string window_obstacle(std::string_view name, const ModelConfig& m) {
   const int64_t size = window_size(m), period = window_period(name);
@@ -192,6 +194,7 @@ std::string missing_feature(std::string_view name, const ModelConfig& m) {
     return "GELU by the error function (/model/mlp \"gelu\"; \"gelu_tanh\" works)";
   if (m.mlp == nn::MlpKind::kGeGluExact)
     return "GeGLU by the error function (/model/mlp \"geglu_exact\"; \"geglu\" works)";
+  if (name == "gpt-oss" && !m.bias.q) return "attention without biases (/model/bias/q)";
   const bool gemma2 = name == "gemma2";
   if (gemma2 != (m.attention_softcap > 0))
     return gemma2 ? "the missing soft cap of attention (/model/attention_softcap)"

@@ -171,6 +171,7 @@ void list_attention(const std::string& blk, const std::string& ours, Lister* lis
   list->rotated(blk + "attn_k", attention + "k", head_dim, 0, list->rotates_pairs());
   list->module(blk + "attn_v", attention + "v");
   list->module(blk + "attn_output", attention + "o");
+  list->add(blk + "attn_sinks.weight", {attention + "sinks"});
   list->norm(blk + "attn_q_norm", attention + "q_norm");
   list->norm(blk + "attn_k_norm", attention + "k_norm");
 }
@@ -178,8 +179,12 @@ void list_attention(const std::string& blk, const std::string& ours, Lister* lis
 void list_experts(const std::string& blk, const std::string& ours, Lister* list) {
   const std::string moe = ours + "moe.";
   if (Tensor* router = list->add(blk + "ffn_gate_inp.weight", {moe + "router.weight"})) router->exact = true;
+  list->add(blk + "ffn_gate_inp.bias", {moe + "router.logit_bias"});
   list->add(blk + "exp_probs_b.bias", {moe + "router.bias"});
   for (const char* part : {"gate", "up", "down"}) {
+    if (Tensor* biases = list->add(fmt::format("{}ffn_{}_exps.bias", blk, part),
+                                   {fmt::format("{}experts.{}.bias", moe, part)}))
+      biases->exact = true;
     list->add(fmt::format("{}ffn_{}_exps.weight", blk, part),
               {fmt::format("{}experts.{}.weight", moe, part)});
     list->add(fmt::format("{}ffn_{}_shexp.weight", blk, part),
@@ -231,7 +236,8 @@ std::vector<Tensor> tensors_of(std::string_view family, const nn::ModelConfig& m
     positions->exact = true;
   if (model.position == nn::Position::kRotary && model.rope.scaling == nn::RopeScaling::kLlama3)
     list.constant("rope_freqs.weight", frequency_divisors(model));
-  const char* const mlp_norm = name == "glm4moe" ? "post_attention_norm" : "ffn_norm";
+  const bool other_norm = name == "glm4moe" || name == "gpt-oss";
+  const char* const mlp_norm = other_norm ? "post_attention_norm" : "ffn_norm";
   for (int64_t layer = 0; layer < model.layers; ++layer) {
     const std::string blk = fmt::format("blk.{}.", layer), ours = fmt::format("blocks.{}.", layer);
     family == "gpt2" ? list_gpt2_block(blk, ours, &list)
@@ -239,7 +245,8 @@ std::vector<Tensor> tensors_of(std::string_view family, const nn::ModelConfig& m
   }
   list.norm("output_norm", "final_norm");
   if (family == "gpt2" && !list.has("final_norm.bias")) list.zeros("output_norm.bias", model.width);
-  const bool needs_head = name == "qwen2moe" || name == "dots1" || name == "deepseek2" || name == "glm4moe";
+  const bool needs_head =
+      name == "qwen2moe" || name == "dots1" || name == "deepseek2" || name == "glm4moe" || name == "gpt-oss";
   list.add("output.weight", {model.tied_head && needs_head ? "embedding.tokens.weight" : "head.weight"});
   return list.finish();
 }

@@ -27,7 +27,7 @@ struct Tensor {
   bool transposed = false;  ///< each entry of `rows` is a matrix that is written transposed
   double offset = 0;        ///< is added to each number
   double factor = 1;        ///< multiplies each number first
-  bool exact = false;       ///< is always stored in f32: a vector, a router or a table of positions
+  bool exact = false;       ///< is always stored in f32: vectors, a router or a table of positions
   std::vector<float> constant;
 };
 

@@ -16,23 +16,28 @@ class Binder {
  public:
   Binder(const nn::ParameterTable& table, Absent absent) : table_(table), absent_(absent) {}
 
-  /// Adds one Hugging Face tensor made from our parameters, if the model has them.
-  void add(std::string hf_name, std::vector<std::string> parameters, bool transposed = false) {
-    std::vector<int64_t> shape;
-    std::vector<BindingPart> parts;
+  /// Adds one Hugging Face tensor made from our parameters, if the model has them. Transposed: our matrices
+  /// are stacked along their rows, and then transposed.
+  void add(std::string hf_name, const std::vector<std::string>& parameters, bool transposed = false) {
+    Binding binding{std::move(hf_name), {}};
     for (const std::string& name : parameters) {
       const nn::Parameter* parameter = table_.find(name);
       if (parameter == nullptr) return;  // a bias, norm or head that this model does not have
-      if (shape.empty()) {
-        shape = parameter->shape;
+      if (binding.hf_shape.empty()) {
+        binding.hf_shape = parameter->shape;
       } else {
-        shape[0] += parameter->shape[0];
+        binding.hf_shape[0] += parameter->shape[0];
       }
-      parts.push_back({name, 0, parameter->size});
+      binding.append(name, 0, parameter->size);
     }
     used_.insert(parameters.begin(), parameters.end());
-    if (transposed) std::swap(shape[0], shape[1]);
-    bindings_.push_back({std::move(hf_name), std::move(shape), std::move(parts), transposed});
+    if (transposed) {
+      const int64_t outs = binding.hf_shape[0], ins = binding.hf_shape[1];
+      for (BindingPart& part : binding.parts)
+        part.at /= ins, part.columns = ins, part.row_step = 1, part.column_step = outs;
+      std::swap(binding.hf_shape[0], binding.hf_shape[1]);
+    }
+    bindings_.push_back(std::move(binding));
   }
 
   /// Adds one tensor for each expert's matrix; its name is hf_prefix, the expert's number, hf_suffix.
@@ -41,11 +46,11 @@ class Binder {
     if (p == nullptr) return;
     used_.insert(ours);
     const int64_t size = p->size / p->shape[0];
-    for (int64_t e = 0; e < p->shape[0]; ++e)
-      bindings_.push_back({fmt::format("{}{}{}", hf_prefix, e, hf_suffix),
-                           {p->shape[1], p->shape[2]},
-                           {{ours, e * size, size}},
-                           false});
+    for (int64_t e = 0; e < p->shape[0]; ++e) {
+      Binding binding{fmt::format("{}{}{}", hf_prefix, e, hf_suffix), {p->shape[1], p->shape[2]}};
+      binding.append(ours, e * size, size);
+      bindings_.push_back(std::move(binding));
+    }
   }
 
   /// Adds one tensor that holds all experts. Within an expert, the matrices of `ours` follow each other.
@@ -54,9 +59,33 @@ class Binder {
     if (first == nullptr) return;
     used_.insert(ours.begin(), ours.end());
     const int64_t experts = first->shape[0], size = first->size / experts;
-    Binding binding{hf_name, {experts, std::ssize(ours) * first->shape[1], first->shape[2]}, {}, false};
+    Binding binding{hf_name, {experts, std::ssize(ours) * first->shape[1], first->shape[2]}};
     for (int64_t e = 0; e < experts; ++e)
-      for (const std::string& name : ours) binding.parts.push_back({name, e * size, size});
+      for (const std::string& name : ours) binding.append(name, e * size, size);
+    bindings_.push_back(std::move(binding));
+  }
+
+  /// Adds one tensor that holds the matrices, or the biases, of all experts. Within an expert, the outputs of
+  /// `ours` alternate. Transposed: the tensor is [experts, in, out], otherwise [experts, out, in].
+  void alternating_experts(const std::string& hf_name, const std::vector<std::string>& ours,
+                           bool transposed) {
+    const nn::Parameter* first = table_.find(ours.front());
+    if (first == nullptr) return;
+    used_.insert(ours.begin(), ours.end());
+    const bool matrices = first->shape.size() == 3;
+    const int64_t experts = first->shape[0], outs = first->shape[1], ins = matrices ? first->shape[2] : 1;
+    const int64_t each = outs * ins, kinds = std::ssize(ours);
+    Binding binding{hf_name, {experts, kinds * outs}};
+    if (matrices) binding.hf_shape.insert(binding.hf_shape.begin() + (transposed ? 1 : 2), ins);
+    for (int64_t e = 0; e < experts; ++e)
+      for (int64_t k = 0; k < kinds; ++k) {
+        const std::string& name = ours[static_cast<size_t>(k)];
+        const int64_t begin = e * kinds * each;
+        if (transposed)
+          binding.parts.push_back({name, e * each, each, begin + k, ins, kinds, kinds * outs});
+        else
+          binding.parts.push_back({name, e * each, each, begin + k * ins, ins, kinds * ins, 1});
+      }
     bindings_.push_back(std::move(binding));
   }
 
@@ -76,7 +105,7 @@ class Binder {
     }
     add(hf_name + ".weight", weights, transposed);
     if (absent_ == Absent::kZeros && table_.find(biases.front()) == nullptr) {
-      bindings_.push_back({hf_name + ".bias", {bindings_.back().hf_shape.back()}, {}, false});
+      bindings_.push_back({hf_name + ".bias", {bindings_.back().hf_shape.back()}});
     } else {
       add(hf_name + ".bias", biases);
     }
@@ -143,6 +172,20 @@ void bind_experts(const std::string& layer, const std::string& ours, const Exper
   binder->add(block + "shared_expert_gate.weight", {moe + "shared_gate.weight"});
 }
 
+/// The router of gpt_oss has another name than that of other families. The transposed matrices of all experts
+/// are one tensor, in which an output of the gate and one of up alternate.
+void bind_gpt_oss_experts(const std::string& layer, const std::string& ours, const ExpertStyle& style,
+                          Binder* binder) {
+  const std::string experts = layer + "mlp.experts.", moe = ours + "moe.";
+  binder->add(layer + "mlp.router.weight", {moe + "router.weight"});
+  binder->add(layer + "mlp.router.bias", {moe + "router.logit_bias"});
+  const std::string gate = moe + "experts.gate", up = moe + "experts.up", down = moe + "experts.down";
+  binder->alternating_experts(experts + "gate_up_proj", {gate + ".weight", up + ".weight"}, !style.packed);
+  binder->alternating_experts(experts + "gate_up_proj_bias", {gate + ".bias", up + ".bias"}, false);
+  binder->alternating_experts(experts + "down_proj", {down + ".weight"}, !style.packed);
+  binder->alternating_experts(experts + "down_proj_bias", {down + ".bias"}, false);
+}
+
 void bind_latent_attention(const std::string& layer, const std::string& ours, Binder* binder) {
   const std::string hf = layer + "self_attn.", attention = ours + "attention.";
   for (const auto& [theirs, name] : {std::pair{"q_proj", "q"},
@@ -157,6 +200,7 @@ void bind_latent_attention(const std::string& layer, const std::string& ours, Bi
 }
 
 void bind_attention(const std::string& layer, const std::string& ours, Binder* binder) {
+  binder->add(layer + "self_attn.sinks", {ours + "attention.sinks"});
   for (const char* letter : {"q", "k", "v", "o"})
     binder->module(fmt::format("{}self_attn.{}_proj", layer, letter), ours + "attention." + letter);
   binder->module(layer + "self_attn.q_norm", ours + "attention.q_norm");
@@ -170,7 +214,9 @@ void bind_gated(std::string_view family, const nn::ModelConfig& model, const Exp
   for (int64_t i = 0; i < model.layers; ++i) {
     const std::string hf = fmt::format("model.layers.{}.", i), ours = fmt::format("blocks.{}.", i);
     model.is_latent() ? bind_latent_attention(hf, ours, binder) : bind_attention(hf, ours, binder);
-    if (model.is_sparse(i)) {
+    if (is_gpt_oss(family)) {
+      bind_gpt_oss_experts(hf, ours, style, binder);
+    } else if (model.is_sparse(i)) {
       bind_experts(hf, ours, expert_names(family, style), style, binder);
     } else {
       for (const char* part : {"gate", "up", "down"})

@@ -155,6 +155,11 @@ bool ConfigFields::includes(const std::string& key, const std::string& item) con
   return std::find(value.begin(), value.end(), wanted) != value.end();
 }
 
+void ConfigFields::require(const std::string& key, int64_t value, const std::string& other_key) {
+  if (integer(key, value) == value) return;
+  problem(key, fmt::format("is {}, but {} is {}; remove the wrong one", value_text(key), other_key, value));
+}
+
 void ConfigFields::problem(const std::string& key, const std::string& message) {
   impl_->problems->push_back({impl_->pointer + "/" + key, message});
 }

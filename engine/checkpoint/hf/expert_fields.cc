@@ -1,5 +1,5 @@
-// Expert fields: reads and writes the experts of mixtral, qwen2_moe, qwen3_moe, dots1, deepseek_v3 and
-// glm4_moe in config.json.
+// Expert fields: reads and writes the experts of mixtral, qwen2_moe, qwen3_moe, dots1, deepseek_v3, glm4_moe
+// and gpt_oss in config.json.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +13,9 @@ using nn::ModelConfig;
 using nn::MoeConfig;
 
 constexpr int64_t kMostExperts = 1024;  // same limit as the config schema
+
+/// True for families whose experts have the key intermediate_size and are in all layers.
+bool has_plain_experts(std::string_view family) { return family == "mixtral" || is_gpt_oss(family); }
 
 /// Reads the number of experts under its old name or its new one.
 int64_t read_count(ConfigFields* fields, const char* key, const char* other_key, int64_t fallback) {
@@ -33,6 +36,17 @@ nn::LayerSet read_qwen_layers(ConfigFields* fields, int64_t layers) {
   for (const int64_t layer : fields->integers("mlp_only_layers"))
     if (layer >= 0 && layer < layers) sparse.has[static_cast<size_t>(layer)] = false;
   return sparse;
+}
+
+/// Reads experts whose weights are always normalised and that all layers have.
+void read_plain(ConfigFields* fields, bool gpt_oss, ModelConfig* model) {
+  MoeConfig& moe = model->moe;
+  moe.experts = read_count(fields, "num_local_experts", "num_experts", gpt_oss ? 128 : 8);
+  moe.top_k = fields->integer("num_experts_per_tok", gpt_oss ? 4 : 2, 1, kMostExperts);
+  if (gpt_oss) fields->require("experts_per_token", moe.top_k, "num_experts_per_tok");
+  moe.width = model->mlp_width;
+  moe.normalize = true;
+  moe.layers.has.assign(static_cast<size_t>(model->layers), true);
 }
 
 void read_qwen(ConfigFields* fields, bool shared, ModelConfig* model) {
@@ -122,13 +136,9 @@ void read_experts(ConfigFields* fields, std::string_view family, ModelConfig* mo
   moe = {};
   moe.scale = 1;
   moe.groups = moe.top_groups = 1;
-  if (family == "mixtral") {
-    moe.experts = read_count(fields, "num_local_experts", "num_experts", 8);
-    moe.top_k = fields->integer("num_experts_per_tok", 2, 1, kMostExperts);
-    moe.width = model->mlp_width;
-    moe.normalize = true;
-    moe.layers.has.assign(static_cast<size_t>(model->layers), true);
-    if (fields->number("router_jitter_noise", 0.0, 0.0) != 0)
+  if (has_plain_experts(family)) {
+    read_plain(fields, is_gpt_oss(family), model);
+    if (family == "mixtral" && fields->number("router_jitter_noise", 0.0, 0.0) != 0)
       fields->problem("router_jitter_noise", "is not 0; noise on a router's input is not supported");
   } else if (routes_as_deepseek(family)) {
     read_routed(fields, routed_defaults(family), model);
@@ -154,7 +164,9 @@ std::string experts_obstacle(std::string_view family, const ModelConfig& model) 
   if ((family == "qwen2_moe") != (moe.shared_width > 0 && moe.shared_gate))
     return family == "qwen2_moe" ? "there is no shared expert with a gate" : "there is a shared expert";
   if (family != "qwen2_moe" && moe.shared_width > 0) return "there is a shared expert";
-  if (family != "mixtral") return "";
+  if (!has_plain_experts(family)) return "";
+  if (is_gpt_oss(family) && model.mlp != nn::MlpKind::kSwiGluClamped) return "the MLP is not swiglu_clamped";
+  if (is_gpt_oss(family) && !model.bias.router) return "the router has no bias";
   if (!moe.normalize) return "weights are not normalised";
   return std::find(moe.layers.has.begin(), moe.layers.has.end(), false) == moe.layers.has.end()
              ? ""
@@ -166,10 +178,13 @@ std::map<std::string, std::string> expert_keys(std::string_view family, const Mo
   if (!has_experts(family)) return {};
   std::map<std::string, std::string> keys = {{"num_experts_per_tok", number(moe.top_k)},
                                              {"output_router_logits", "false"}};
-  if (family == "mixtral") {
+  if (has_plain_experts(family)) {
     keys["num_local_experts"] = number(moe.experts);
     keys["intermediate_size"] = number(moe.width);
-    keys["router_jitter_noise"] = "0.0";
+    if (is_gpt_oss(family))
+      keys["experts_per_token"] = number(moe.top_k), keys["swiglu_limit"] = "7.0";
+    else
+      keys["router_jitter_noise"] = "0.0";
     return keys;
   }
   keys["moe_intermediate_size"] = number(moe.width);

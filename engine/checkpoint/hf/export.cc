@@ -45,12 +45,7 @@ class Exporter {
  public:
   Exporter(const nn::ModelConfig& model, const nn::ParameterTable& table, const ParameterSource& source,
            const ExtraFiles& extra, const std::string& dtype, const std::function<void()>& written)
-      : model_(model),
-        table_(table),
-        source_(source),
-        written_(written),
-        extra_(extra),
-        override_(parse_dtype(dtype)) {
+      : model_(model), source_(source), written_(written), extra_(extra), override_(parse_dtype(dtype)) {
     choose_family();
     const auto recorded = extra.find(kRecordName);
     ImportRecord record;
@@ -189,7 +184,7 @@ class Exporter {
       case Kind::kWeight:
       case Kind::kCopy: {
         const Binding& binding = binding_of(tensor);
-        write_binding(writer, dtype_of(binding.hf_name), binding, table_, source_);
+        write_binding(writer, dtype_of(binding.hf_name), binding, source_);
         if (tensor.kind == Kind::kCopy ? left_.none() : left_.none_after(binding)) written_();
         return;
       }
@@ -228,7 +223,6 @@ class Exporter {
   }
 
   const nn::ModelConfig& model_;
-  const nn::ParameterTable& table_;
   const ParameterSource& source_;
   const std::function<void()>& written_;
   const ExtraFiles& extra_;

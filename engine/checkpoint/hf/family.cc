@@ -58,7 +58,8 @@ std::string gated_obstacle(std::string_view family, const ModelConfig& m) {
   const nn::BiasConfig& bias = m.bias;
   const std::string lacks = experts_obstacle(family, m);
   if (!lacks.empty()) return lacks;
-  const bool mixed_windows = family == "dots1", latent = is_deepseek(family), glm = is_glm(family);
+  const bool mixed_windows = family == "dots1" || is_gpt_oss(family), oss = is_gpt_oss(family);
+  const bool latent = is_deepseek(family), glm = is_glm(family);
   if (m.is_latent() != latent) return latent ? "attention is not latent" : "attention is latent";
   family = dense_relative(family);
   const bool gemma = is_gemma(family), gemma3 = family == "gemma3_text", llama = family == "llama";
@@ -69,7 +70,8 @@ std::string gated_obstacle(std::string_view family, const ModelConfig& m) {
   if (!nn::is_gated(m.mlp)) return "the MLP is not gated";
   if (gemma && m.mlp == nn::MlpKind::kSwiGlu) return "the MLP is not GeGLU";
   if (bias.gate != bias.up || bias.up != bias.down) return "only some projections of the MLP have a bias";
-  if (bias.gate && (!llama || latent || glm)) return "the MLP has biases";
+  if (oss && !bias.gate) return "experts have no biases";
+  if (bias.gate && !oss && (!llama || latent || glm)) return "the MLP has biases";
   const bool has_q = !latent || m.latent.q_rank > 0;
   const bool all = bias.q == has_q && bias.k && bias.v == !latent && bias.o == !glm;
   const bool none = !bias.q && !bias.k && !bias.v && !bias.o;
@@ -80,7 +82,7 @@ std::string gated_obstacle(std::string_view family, const ModelConfig& m) {
   if (family != "qwen2" && !all && !none) return "only some projections of attention have a bias";
   if (!glm && m.qk_norm != (family == "qwen3" || gemma3))
     return m.qk_norm ? "there are QK norms" : "there are no QK norms";
-  if (m.sinks) return "there are attention sinks";
+  if (m.sinks != oss) return m.sinks ? "there are attention sinks" : "there are no attention sinks";
   if (m.post_norm != gemma) return m.post_norm ? "there are post-norms" : "there are no post-norms";
   if (m.norm_weight_offset != (gemma ? 1.0 : 0.0))
     return fmt::format("norm_weight_offset is {}", m.norm_weight_offset);
@@ -95,11 +97,12 @@ std::string gated_obstacle(std::string_view family, const ModelConfig& m) {
   if (gemma3 != (m.rope.window_theta > 0) && windows != Windows::kNone)
     return gemma3 ? "layers with a window have no separate rope theta"
                   : "layers with a window have a separate rope theta";
-  if (llama && windows != Windows::kNone) return "there is a sliding window";
+  if (llama && !mixed_windows && windows != Windows::kNone) return "there is a sliding window";
   if (m.moe.experts > 0 && family != "mistral" && !mixed_windows && windows != Windows::kNone)
     return "there is a sliding window";
   if (family == "mistral" && windows == Windows::kMixed) return "the sliding window is not on all layers";
-  if ((llama || gemma) && !latent && !glm && m.width % m.heads != 0) return "heads does not divide width";
+  if ((llama || gemma) && !latent && !glm && !oss && m.width % m.heads != 0)
+    return "heads does not divide width";
   return "";
 }
 

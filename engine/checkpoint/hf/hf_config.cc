@@ -38,7 +38,7 @@ void refuse_true(ConfigFields* fields, const char* key, const char* why) {
 }
 
 /// Refuses keys that any family may have and that would change the mathematics.
-void read_common(ConfigFields* fields) {
+void read_common(ConfigFields* fields, std::string_view family) {
   refuse_true(fields, "is_encoder_decoder", "only decoders are supported");
   refuse_true(fields, "add_cross_attention", "cross attention is not supported");
   refuse_true(fields, "use_bidirectional_attention", "only causal attention is supported");
@@ -46,7 +46,7 @@ void read_common(ConfigFields* fields) {
   refuse_true(fields, "rope_interleaved", "interleaved rotation is not supported");
   if (!fields->flag("is_causal", true))
     fields->problem("is_causal", "is false; only causal attention is supported");
-  read_quantisation(fields);
+  read_quantisation(fields, family);
   for (const char* key : {"per_layer_config", "pruned_heads"}) {
     fields->accept(key);
     if (fields->has(key) && !fields->is_null(key) && fields->value_text(key) != "{}")
@@ -137,8 +137,19 @@ int64_t read_pattern(ConfigFields* fields) {
   return fields->integer("sliding_window_pattern", pattern);
 }
 
+/// Reads the windows of GPT-OSS, which layers 0, 2, 4, ... have unless the file says otherwise.
+void read_alternating_windows(ConfigFields* fields, ModelConfig* model) {
+  const bool none = fields->is_null("sliding_window");
+  fields->accept("sliding_window");
+  const int64_t window = none ? 0 : fields->integer("sliding_window", 128);
+  std::vector<bool> slides;
+  for (int64_t i = 0; i < model->layers; ++i) slides.push_back(i % 2 == 0);
+  read_windows(fields, window, slides, model);
+}
+
 void read_family_windows(ConfigFields* fields, const std::string& family, ModelConfig* model) {
   std::vector<bool> slides(static_cast<size_t>(model->layers), false);
+  if (is_gpt_oss(family)) return read_alternating_windows(fields, model);
   if (dense_relative(family) == "llama") {
     read_windows(fields, 0, slides, model);
     return;
@@ -176,6 +187,21 @@ void read_family_windows(ConfigFields* fields, const std::string& family, ModelC
         slides[i] = true;
     read_windows(fields, use ? window : 0, slides, model);
   }
+}
+
+/// Reads what only GPT-OSS has. The constants of its MLP are fixed here.
+void read_gpt_oss(ConfigFields* fields, ModelConfig* model) {
+  nn::BiasConfig& bias = model->bias;
+  model->sinks = bias.gate = bias.up = bias.down = bias.router = true;
+  model->mlp = MlpKind::kSwiGluClamped;
+  fields->accept("hidden_act");  // GPT-OSS does not read it
+  fields->accept("initial_context_length");
+  if (model->rope.scaling == nn::RopeScaling::kYarn)
+    fields->require("initial_context_length", model->rope.original_context,
+                    "original_max_position_embeddings");
+  for (const auto& [key, only] : {std::pair{"swiglu_limit", 7.0}, {"swiglu_alpha", 1.702}})
+    if (fields->number(key, only, 0.0) != only)
+      fields->problem(key, fmt::format("is {}; only {} is supported", fields->value_text(key), only));
 }
 
 void read_activation(ConfigFields* fields, const char* key, const char* fallback, ModelConfig* model) {
@@ -231,7 +257,7 @@ void read_gated(ConfigFields* fields, const std::string& whole_family, const Fam
   bias = {false, false, false, false, false, false, false, false};
   if (family == "qwen2") bias.q = bias.k = bias.v = whole_family == "qwen2" || fields->flag("qkv_bias", true);
   if (family == "llama" || family == "qwen3" || is_gemma(family))
-    bias.q = bias.k = bias.v = bias.o = fields->flag("attention_bias", false);
+    bias.q = bias.k = bias.v = bias.o = fields->flag("attention_bias", is_gpt_oss(whole_family));
   if (is_glm(whole_family)) bias.o = false;
   if (whole_family == "llama") bias.gate = bias.up = bias.down = fields->flag("mlp_bias", false);
   for (const char* key :
@@ -253,6 +279,8 @@ void read_gated(ConfigFields* fields, const std::string& whole_family, const Fam
     model->attention_softcap = cap("attn_logit_softcapping", family == "gemma2" ? 50.0 : 0.0);
     model->logit_softcap = cap("final_logit_softcapping", family == "gemma2" ? 30.0 : 0.0);
     model->embedding_scale = std::sqrt(static_cast<double>(model->width));
+  } else if (is_gpt_oss(whole_family)) {
+    read_gpt_oss(fields, model);
   } else {
     read_activation(fields, "hidden_act", "silu", model);
   }
@@ -306,7 +334,7 @@ HfConfig read_config(std::string_view config_json_text, const std::vector<std::s
                 fmt::format("config.json: /model_type is {}; supported are {}",
                             fields.value_text("model_type"), fmt::join(family_names(), ", ")),
                 Json{{"file", "config.json"}, {"pointer", "/model_type"}}.dump());
-  read_common(&fields);
+  read_common(&fields, result.family);
   if (result.family == "gpt2") {
     fields.accept("pad_token_id");  // GPT-2's embedding has no padding token
     read_gpt2(&fields, family->defaults, &result.model);

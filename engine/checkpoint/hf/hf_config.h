@@ -20,6 +20,8 @@ inline bool is_gemma(std::string_view family) { return family == "gemma2" || fam
 inline bool is_deepseek(std::string_view family) { return family == "deepseek_v3"; }
 /// True for GLM-4.5, whose heads rotate in part and may have norms of queries and keys.
 inline bool is_glm(std::string_view family) { return family == "glm4_moe"; }
+/// True for GPT-OSS: attention sinks, a clamped SwiGLU, and biases of experts and routers.
+inline bool is_gpt_oss(std::string_view family) { return family == "gpt_oss"; }
 inline bool routes_as_deepseek(std::string_view family) {
   return family == "dots1" || is_deepseek(family) || is_glm(family);
 }
@@ -58,6 +60,7 @@ inline constexpr Family kFamilies[] = {
     {"dots1", "Dots1", "qwen3", {152064, 4608, 10944, 62, 32, 32, 0, 2048, 1e-6, false}},
     {"deepseek_v3", "DeepseekV3", "llama", {129280, 7168, 18432, 61, 128, 128, 64, 4096, 1e-6, false}},
     {"glm4_moe", "Glm4Moe", "llama", {151552, 4096, 10944, 46, 96, 8, 0, 131072, 1e-5, false}},
+    {"gpt_oss", "GptOss", "llama", {201088, 2880, 2880, 36, 64, 8, 64, 131072, 1e-5, false}},
 };
 
 const Family* find_family(std::string_view name);  ///< null for an unknown family
@@ -92,7 +95,8 @@ HfConfig read_config(std::string_view config_json_text, const std::vector<std::s
 
 /// Reads the model's rope from rope_parameters (Transformers 5), or rope_theta and rope_scaling (4), after
 /// its context and head_dim. Gemma 3 has a separate base for layers with a window; other families have one
-/// rotation for all layers. Only GLM-4.5 rotates a part of each head.
+/// rotation for all layers. Only GLM-4.5 rotates a part of each head. GPT-OSS has YaRN unless the file says
+/// otherwise.
 void read_rope(ConfigFields* fields, std::string_view family, nn::ModelConfig* model);
 /// Returns the partial_rotary_factor from which read_rope computes the model's rope.dim.
 double rotary_factor(const nn::ModelConfig& model);

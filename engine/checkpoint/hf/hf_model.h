@@ -2,6 +2,7 @@
 // their tensors to ours and read the model from config.json. kFamilies (hf_config.h) lists the families.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -24,26 +25,48 @@ bool is_hf_folder(const std::string& path);  ///< has config.json, and model.saf
 /// or a device.
 std::string read_config_text(const std::string& path);
 
-/// Consecutive elements of one of our parameters: all of them, or a slice such as the matrix of one expert.
+/// A matrix in one of our parameters (all of it, or a slice such as the matrix of one expert) and its place
+/// in a Hugging Face tensor. Element (r, c) is number begin + r * columns + c of the parameter, and number at
+/// + r * row_step + c * column_step of the tensor.
 struct BindingPart {
   std::string parameter;
-  int64_t begin = 0, size = 0;
+  int64_t begin = 0, size = 0;  ///< consecutive elements of the parameter
+  int64_t at = 0;
+  int64_t columns = 1, row_step = 1, column_step = 1;
+
+  int64_t rows() const { return size / columns; }
+  /// Returns the number in the tensor of element i of the part.
+  int64_t place(int64_t i) const { return at + i / columns * row_step + i % columns * column_step; }
 };
 
-/// One Hugging Face tensor made from our parameters. Its parts follow each other; if transposed, the matrices
-/// are stacked along our rows and then transposed (GPT-2's Conv1D stores [in, out]).
+/// One Hugging Face tensor made from our parameters. Its parts may follow each other, be stored transposed
+/// (GPT-2's Conv1D stores [in, out]), or alternate (GPT-OSS stores an output of the gate next to one of up).
 struct Binding {
   std::string hf_name;
   std::vector<int64_t> hf_shape;
-  std::vector<BindingPart> parts;  ///< empty: the tensor is zeros (see Absent)
-  bool transposed = false;
+  std::vector<BindingPart> parts = {};  ///< empty: the tensor is zeros (see Absent)
+
+  /// Adds elements of a parameter that are stored as they are, after all parts so far.
+  void append(const std::string& parameter, int64_t begin, int64_t count) {
+    const int64_t at = parts.empty() ? 0 : parts.back().at + parts.back().size;
+    parts.push_back({parameter, begin, count, at, count, count, 1});
+  }
+  int64_t size() const {
+    int64_t n = 1;
+    for (const int64_t dim : hf_shape) n *= dim;
+    return n;
+  }
+  bool is_transposed() const {
+    return std::any_of(parts.begin(), parts.end(), [](const BindingPart& p) { return p.column_step != 1; });
+  }
 };
 
 /// Storage of experts in a folder. fused: one tensor holds all experts, with gate and up of an expert one
 /// after the other; otherwise each expert has its own matrices. plain_names: Mixtral's experts have the names
-/// of other families.
+/// of other families. packed: the matrices of GPT-OSS's experts are not transposed, because MXFP4 packs 32
+/// numbers of a row.
 struct ExpertStyle {
-  bool fused = false, plain_names = false;
+  bool fused = false, plain_names = false, packed = false;
 };
 
 /// Returns the model section as a JSON config text ({"model": {...}}) from the text of config.json, with
@@ -64,7 +87,8 @@ enum class Absent { kLeftOut, kZeros };
 std::vector<Binding> bindings(std::string_view family, const nn::ModelConfig& model,
                               const nn::ParameterTable& table, Absent absent = Absent::kLeftOut,
                               const ExpertStyle& experts = {});
-/// Returns the style of a folder that has tensors of these names.
+/// Returns the style of a folder that has tensors of these names; whether one is packed depends on the
+/// tensor.
 ExpertStyle expert_style(const std::vector<std::string>& stored_names);
 
 /// PartsLeft: counts the remaining uses of parameters while tensors are read or written one after the other.

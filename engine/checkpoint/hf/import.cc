@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <set>
 #include <vector>
 
@@ -103,11 +104,10 @@ class Importer {
     files_ = open_weight_files(folder_);
     std::vector<std::string> names;
     for (const auto& [name, place] : files_.tensors) names.push_back(name);
-    bindings_ = bindings(family_, model, table, Absent::kLeftOut, expert_style(names));
-    if (starts_score_) std::erase_if(bindings_, [](const Binding& b) { return b.hf_name == "score.weight"; });
     prefix_ = tensor_prefix(family_);
     record_.prefixed = std::any_of(files_.tensors.begin(), files_.tensors.end(),
                                    [&](const auto& tensor) { return starts_with(tensor.first, prefix_); });
+    bind(expert_style(names));
   }
 
   ExtraFiles run(const ParameterSink& sink, const std::function<void()>& taken,
@@ -123,12 +123,12 @@ class Importer {
     for (const Binding& binding : bindings_) left.expect(binding);
     for (const Binding& binding : bindings_) {
       const std::string name = stored_name(binding.hf_name);
-      const WeightFiles::TensorLocation& place = files_.tensors.at(name);
       Digest digest, *const as_stored = digests != nullptr ? &digest : nullptr;
       if (const auto quantised = quantised_.find(name); quantised != quantised_.end()) {
-        quantised->second.read(binding, sink, keeps_nf4(binding) ? &nf4 : nullptr, as_stored);
+        quantised->second->read(binding, sink, keeps_nf4(binding) ? &nf4 : nullptr, as_stored);
       } else {
-        read_binding(files_.file_of(place), *place.info, binding, table_, sink, as_stored);
+        const WeightFiles::TensorLocation& place = files_.tensors.at(name);
+        read_binding(files_.file_of(place), *place.info, binding, sink, as_stored);
         quantise(binding, *dtype_from_name(place.info->dtype), sink, nf4);
       }
       if (digests != nullptr) (*digests)[binding.hf_name] = digest.text();
@@ -138,16 +138,26 @@ class Importer {
   }
 
  private:
-  bool is_nf4(const BindingPart& part) const { return table_.at(part.parameter).read == nn::Read::kNf4; }
+  /// Lists the tensors of the model. Experts in MXFP4 have another order than others.
+  void bind(ExpertStyle style) {
+    bindings_ = bindings(family_, model_, table_, Absent::kLeftOut, style);
+    style.packed = true;
+    const std::vector<Binding> packed = bindings(family_, model_, table_, Absent::kLeftOut, style);
+    for (size_t i = 0; i < packed.size(); ++i)
+      if (is_mxfp4(files_, stored_name(packed[i].hf_name))) bindings_[i] = packed[i];
+    if (starts_score_) std::erase_if(bindings_, [](const Binding& b) { return b.hf_name == "score.weight"; });
+  }
+
+  bool reads_nf4(const BindingPart& part) const { return table_.at(part.parameter).read == nn::Read::kNf4; }
   /// True if the tensor is one parameter that the table stores in NF4.
   bool keeps_nf4(const Binding& binding) const {
-    return binding.parts.size() == 1 && is_nf4(binding.parts[0]);
+    return binding.parts.size() == 1 && reads_nf4(binding.parts[0]);
   }
 
   /// Quantises those parts of the tensor, already read, that the table stores in NF4.
   void quantise(const Binding& binding, DType type, const ParameterSink& sink, const Nf4Sink& nf4) const {
     for (const BindingPart& part : binding.parts) {
-      if (!is_nf4(part)) continue;
+      if (!reads_nf4(part)) continue;
       nn::Nf4Tensor tensor = nn::nf4_quantise(sink(part.parameter), part.size);
       tensor.type = type;
       nf4(part.parameter, std::move(tensor));
@@ -162,13 +172,17 @@ class Importer {
   void check_bindings() {
     for (const Binding& binding : bindings_) {
       const std::string name = stored_name(binding.hf_name);
+      if (is_mxfp4(files_, name)) {
+        check_quantised(name, binding, open_mxfp4(files_, name));
+        continue;
+      }
       const auto found = files_.tensors.find(name);
       if (found == files_.tensors.end()) {
         mismatch_.missing.push_back(name);
         continue;
       }
-      if (QuantisedTensor::is_one(files_, name)) {
-        check_quantised(name, binding);
+      if (is_nf4(files_, name)) {
+        check_quantised(name, binding, open_nf4(files_, name));
         continue;
       }
       const TensorInfo& info = *found->second.info;
@@ -182,21 +196,30 @@ class Importer {
     }
   }
 
-  void check_quantised(const std::string& name, const Binding& binding) {
-    const QuantisedTensor& tensor = quantised_.try_emplace(name, files_, name).first->second;
-    if (tensor.shape() != binding.hf_shape || binding.transposed)
-      mismatch_.shapes.push_back(fmt::format("{} is {} in nf4, not {}", name, shape_text(tensor.shape()),
-                                             shape_text(binding.hf_shape)));
-    if (keeps_nf4(binding)) tensor.require_nested(table_.adapter().nf4_nested);
-    bound_.insert(name);
-    bound_.insert(tensor.companions().begin(), tensor.companions().end());
-    beside_.insert(tensor.companions().begin(), tensor.companions().end());
+  void check_quantised(const std::string& name, const Binding& binding,
+                       std::unique_ptr<QuantisedTensor> tensor) {
+    if (tensor->shape() != binding.hf_shape || binding.is_transposed())
+      mismatch_.shapes.push_back(fmt::format("{} is {} in {}, not {}", name, shape_text(tensor->shape()),
+                                             tensor->format(), shape_text(binding.hf_shape)));
+    if (keeps_nf4(binding)) tensor->require_nested(table_.adapter().nf4_nested);
+    bound_.insert(tensor->codes());
+    bound_.insert(tensor->companions().begin(), tensor->companions().end());
+    beside_.insert(tensor->companions().begin(), tensor->companions().end());
+    if (tensor->codes() != name) plain_names_[tensor->codes()] = name;
+    quantised_[name] = std::move(tensor);
   }
 
-  /// Returns the dtype of the numbers of a tensor; an export does not quantise them again.
-  std::string type_of(const TensorInfo& info) const {
-    const auto quantised = quantised_.find(info.name);
-    return quantised == quantised_.end() ? info.dtype : dtype_name(quantised->second.type());
+  /// Returns the name and the dtype with which an export writes the numbers of a tensor, which it does not
+  /// quantise again.
+  RecordedTensor as_exported(const TensorInfo& info) const {
+    const auto plain = plain_names_.find(info.name);
+    const std::string& name = plain == plain_names_.end() ? info.name : plain->second;
+    const auto quantised = quantised_.find(name);
+    return {name,
+            quantised == quantised_.end() ? info.dtype : dtype_name(quantised->second->type()),
+            RecordedTensor::Kind::kWeight,
+            {},
+            ""};
   }
 
   /// True if the tensor belongs to a layer that predicts further tokens, which the model does not have.
@@ -264,7 +287,7 @@ class Importer {
         if (constant != constants_.end()) {
           file.tensors.push_back(constant->second);
         } else {
-          file.tensors.push_back({info.name, type_of(info), RecordedTensor::Kind::kWeight, {}, ""});
+          file.tensors.push_back(as_exported(info));
         }
       }
       if (!file.tensors.empty()) record_.files.push_back(std::move(file));
@@ -279,8 +302,9 @@ class Importer {
   bool starts_score_ = false;
   std::vector<Binding> bindings_;
   WeightFiles files_;
-  std::map<std::string, QuantisedTensor> quantised_;
-  std::set<std::string> bound_, beside_;  // beside_: companions of quantised tensors
+  std::map<std::string, std::unique_ptr<QuantisedTensor>> quantised_;
+  std::map<std::string, std::string> plain_names_;  // by the name of the codes
+  std::set<std::string> bound_, beside_;            // beside_: companions of quantised tensors
   std::map<std::string, RecordedTensor> constants_;
   Mismatch mismatch_;
   ImportRecord record_;

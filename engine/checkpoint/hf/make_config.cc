@@ -78,7 +78,7 @@ void add_windows(std::string_view whole_family, const ModelConfig& model, Json* 
   const auto slides = [](int64_t window) { return window > 0; };
   const auto first = std::find_if(model.window.begin(), model.window.end(), slides);
   const bool any = first != model.window.end();
-  if (family == "llama") return;
+  if (family == "llama" && !is_gpt_oss(whole_family)) return;
   (*json)["sliding_window"] = any ? Json(*first) : Json(nullptr);
   if (family == "mistral") return;
   Json types = Json::array();
@@ -87,7 +87,7 @@ void add_windows(std::string_view whole_family, const ModelConfig& model, Json* 
   (*json)["layer_types"] = types;
   if (const int64_t pattern = full_every(model.window); family == "gemma3_text" && pattern > 0)
     (*json)["sliding_window_pattern"] = pattern;  // older releases do not read layer_types
-  if (is_gemma(family)) return;
+  if (is_gemma(family) || is_gpt_oss(whole_family)) return;
   if (whole_family == "dots1") {
     (*json)["max_window_layers"] = any ? first - model.window.begin() : model.layers;
     return;

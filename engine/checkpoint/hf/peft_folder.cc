@@ -132,7 +132,7 @@ ExtraFiles import_adapter(const std::string& path, std::string_view family, cons
   record.files.push_back({kAdapterWeightsName, file.metadata(), {}});
   for (const TensorInfo& info : file.tensors()) {
     record.files[0].tensors.push_back({info.name, info.dtype, RecordedTensor::Kind::kWeight, {}, ""});
-    read_binding(file, info, wanted.at(info.name), table, sink, nullptr);
+    read_binding(file, info, wanted.at(info.name), sink, nullptr);
     taken();
   }
   extra[kAdapterRecordName] = record_text(record);
@@ -152,7 +152,7 @@ void export_adapter(const std::string& path, std::string_view family, const nn::
     infos.push_back({tensor.name, tensor.dtype, tensors.at(tensor.name).hf_shape, 0, 0});
   SafetensorsWriter writer(temporary.folder(), kAdapterWeightsName, std::move(infos), file.metadata);
   for (const RecordedTensor& tensor : file.tensors) {
-    write_binding(&writer, *dtype_from_name(tensor.dtype), tensors.at(tensor.name), table, source);
+    write_binding(&writer, *dtype_from_name(tensor.dtype), tensors.at(tensor.name), source);
     written();
   }
   writer.finish();

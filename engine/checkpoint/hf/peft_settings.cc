@@ -157,6 +157,12 @@ PeftSettings peft_settings_of(const nn::ModelConfig& model, const PeftModules& m
   for (const auto& [path, parameters] : modules.others) {
     const auto trains = [&](const std::string& name) { return table.at(name).trainable; };
     const auto trained = std::count_if(parameters.begin(), parameters.end(), trains);
+    const auto inner = modules.others.lower_bound(path + ".");
+    if (trained > 0 && inner != modules.others.end() && inner->first.starts_with(path + "."))
+      fail(Code::kFailedPrecondition,
+           "a PEFT folder stores trained modules as a whole, so it cannot hold {} without the modules in {}; "
+           "export the merged model",
+           parameters.front(), path);
     if (trained == std::ssize(parameters)) s.saved.insert(path);
     if (trained > 0 && trained < std::ssize(parameters))
       fail(Code::kFailedPrecondition,

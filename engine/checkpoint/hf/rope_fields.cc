@@ -98,6 +98,18 @@ void read_object(ConfigFields* object, const Outer& outer, nn::RopeConfig* rope)
   }
 }
 
+/// Sets the rotation of a GPT-OSS whose file has none.
+void set_yarn(ConfigFields* fields, nn::RopeConfig* rope) {
+  rope->scaling = RopeScaling::kYarn;
+  rope->factor = 32.0, rope->beta_fast = 32.0, rope->beta_slow = 1.0;
+  rope->original_context = 4096;
+  rope->truncate = false;
+  if (fields->has("rope_scaling"))
+    fields->problem("rope_scaling",
+                    "is null, which Transformers 4 reads as no scaling and 5 as YaRN; add "
+                    "rope_parameters");
+}
+
 void refuse_unknown(const ConfigFields& object, ConfigFields* parent, const std::string& key) {
   for (const std::string& name : object.unknown())
     parent->problem(key + "/" + name, "is not known for this kind of rotary scaling; remove it");
@@ -160,7 +172,11 @@ void read_rope(ConfigFields* fields, std::string_view family, nn::ModelConfig* m
               .rotates_parts = is_glm(family),
               .head_dim = model->head_dim,
               .context = model->context};
-  outer.theta = fields->number("rope_theta", two_tables ? 1e6 : 10000.0, kTiny);
+  outer.theta = fields->number("rope_theta",
+                               two_tables           ? 1e6
+                               : is_gpt_oss(family) ? 150000.0
+                                                    : 10000.0,
+                               kTiny);
   outer.factor = fields->number(kFactor, is_glm(family) ? 0.5 : 1.0, 0.0);
   ConfigFields scaling = fields->object("rope_scaling");
   ConfigFields parameters = fields->object("rope_parameters");
@@ -178,6 +194,7 @@ void read_rope(ConfigFields* fields, std::string_view family, nn::ModelConfig* m
   if (two_tables) read_window_theta(outer, &chosen, used, rope);
   if (read_by_layer_type(outer, &chosen, used, two_tables, rope)) return;
   read_object(&chosen, outer, rope);
+  if (is_gpt_oss(family) && used == "rope_parameters" && !fields->is_object(used)) set_yarn(fields, rope);
   // This key takes precedence over the object, as in Transformers.
   if (fields->has("original_max_position_embeddings")) {
     const int64_t original = fields->integer("original_max_position_embeddings", rope->original_context);

@@ -1,7 +1,6 @@
 #include "engine/checkpoint/hf/transfer.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "engine/base/error.h"
 #include "engine/checkpoint/hf/number_format.h"
@@ -9,119 +8,93 @@
 namespace hawser::checkpoint::hf {
 namespace {
 
-constexpr int64_t kChunk = int64_t{1} << 20;  // elements per buffer
-
-/// Narrows numbers and appends them to the file.
-class NumberWriter {
- public:
-  NumberWriter(SafetensorsWriter* writer, DType dtype, const std::string& name)
-      : writer_(writer), dtype_(dtype), name_(name) {}
-
-  void append(const float* values, int64_t n) {
-    for (int64_t at = 0; at < n; at += kChunk) {
-      const int64_t part = std::min(kChunk, n - at);
-      bytes_.resize(static_cast<size_t>(part * dtype_bytes(dtype_)));
-      const int64_t overflow = narrow(dtype_, values + at, part, bytes_.data());
-      if (overflow >= 0)
-        fail(Code::kOutOfRange,
-             "tensor {} has the value {}, which {} cannot hold; export with dtype bf16 or f32", name_,
-             values[at + overflow], dtype_name(dtype_));
-      writer_->append(bytes_.data(), static_cast<int64_t>(bytes_.size()));
+/// Calls each(part, element of the part, number of the tensor, count) for those elements of a row of a part
+/// that lie at [first, last) of the tensor. The elements follow each other in the part, and are column_step
+/// apart in the tensor.
+template <typename Each>
+void each_row_within(const Binding& binding, int64_t first, int64_t last, Each each) {
+  for (size_t k = 0; k < binding.parts.size(); ++k) {
+    const BindingPart& part = binding.parts[k];
+    if (part.at >= last || part.place(part.size - 1) < first) continue;
+    for (int64_t row = 0; row < part.rows(); ++row) {
+      const int64_t at = part.at + row * part.row_step, step = part.column_step;
+      const int64_t begin = std::max<int64_t>(first - at + step - 1, 0) / step;
+      const int64_t end = std::min(part.columns, std::max<int64_t>(last - at + step - 1, 0) / step);
+      if (begin < end) each(k, row * part.columns + begin, at + begin * step, end - begin);
     }
   }
+}
 
- private:
-  SafetensorsWriter* writer_;
-  DType dtype_;
-  const std::string& name_;
-  std::vector<char> bytes_;
-};
-
-/// The columns [begin, begin + outs) of a transposed tensor [ins, total] that belong to one parameter.
-template <typename T>
-struct Columns {
-  T* data;  // [outs, ins]
-  int64_t begin, outs;
-};
-
-/// Returns the columns of each parameter of a transposed binding, in order; `locate` is its sink or source.
-template <typename T, typename Locate>
-std::vector<Columns<T>> columns_of(const Binding& binding, const nn::ParameterTable& table,
-                                   const Locate& locate) {
-  std::vector<Columns<T>> parts;
-  int64_t column = 0;
-  for (const BindingPart& part : binding.parts) {
-    parts.push_back({locate(part.parameter), column, table.at(part.parameter).shape[0]});
-    HWS_CHECK(parts.back().data != nullptr);
-    column += parts.back().outs;
-  }
-  return parts;
+/// Narrows numbers and appends them to the file.
+void append_numbers(SafetensorsWriter* writer, DType dtype, const std::string& name,
+                    const std::vector<float>& numbers, std::vector<char>* bytes) {
+  const int64_t count = std::ssize(numbers);
+  bytes->resize(static_cast<size_t>(count * dtype_bytes(dtype)));
+  const int64_t overflow = narrow(dtype, numbers.data(), count, bytes->data());
+  if (overflow >= 0)
+    fail(Code::kOutOfRange, "tensor {} has the value {}, which {} cannot hold; export with dtype bf16 or f32",
+         name, numbers[static_cast<size_t>(overflow)], dtype_name(dtype));
+  writer->append(bytes->data(), std::ssize(*bytes));
 }
 
 }  // namespace
 
+Placer::Placer(const Binding& binding, const ParameterSink& sink) : binding_(binding) {
+  for (const BindingPart& part : binding.parts) {
+    float* const data = sink(part.parameter);
+    HWS_CHECK(data != nullptr);
+    parts_.push_back(data + part.begin);
+  }
+}
+
+void Placer::append(const float* numbers, int64_t n) {
+  each_row_within(binding_, done_, done_ + n, [&](size_t k, int64_t element, int64_t number, int64_t count) {
+    const int64_t step = binding_.parts[k].column_step;
+    float* const to = parts_[k] + element;
+    const float* const from = numbers + (number - done_);
+    for (int64_t i = 0; i < count; ++i) to[i] = from[i * step];
+  });
+  done_ += n;
+}
+
 void read_binding(const SafetensorsFile& file, const TensorInfo& info, const Binding& binding,
-                  const nn::ParameterTable& table, const ParameterSink& sink, Digest* digest) {
+                  const ParameterSink& sink, Digest* digest) {
   const DType dtype = *dtype_from_name(info.dtype);
-  const int64_t width = dtype_bytes(dtype);
+  const int64_t width = dtype_bytes(dtype), size = binding.size();
+  Placer placer(binding, sink);
   std::vector<char> bytes;
-  const auto read = [&](int64_t first, int64_t n, float* dst) {  // elements
-    bytes.resize(static_cast<size_t>(n * width));
+  std::vector<float> numbers;
+  for (int64_t first = 0; first < size; first += kTransferNumbers) {
+    const int64_t n = std::min(kTransferNumbers, size - first);
+    bytes.resize(static_cast<size_t>(n * width)), numbers.resize(static_cast<size_t>(n));
     file.read(info, first * width, bytes.data(), n * width);
     if (digest != nullptr) digest->add(bytes.data(), n * width);
-    widen(dtype, bytes.data(), n, dst);
-  };
-  if (!binding.transposed) {
-    int64_t at = 0;
-    for (const BindingPart& part : binding.parts) {
-      float* const dst = sink(part.parameter);
-      HWS_CHECK(dst != nullptr);
-      for (int64_t done = 0; done < part.size; done += kChunk)
-        read(at + done, std::min(kChunk, part.size - done), dst + part.begin + done);
-      at += part.size;
-    }
-    return;
-  }
-  const int64_t ins = info.shape[0], total = info.shape[1];
-  const std::vector<Columns<float>> parts = columns_of<float>(binding, table, sink);
-  const int64_t rows = std::max<int64_t>(kChunk / std::max<int64_t>(total, 1), 1);
-  std::vector<float> block(static_cast<size_t>(std::min(rows, ins) * total));
-  for (int64_t first = 0; first < ins; first += rows) {
-    const int64_t n = std::min(rows, ins - first);
-    read(first * total, n * total, block.data());
-    for (const Columns<float>& part : parts)
-      for (int64_t out = 0; out < part.outs; ++out)
-        for (int64_t row = 0; row < n; ++row)
-          part.data[out * ins + first + row] = block[static_cast<size_t>(row * total + part.begin + out)];
+    widen(dtype, bytes.data(), n, numbers.data());
+    placer.append(numbers.data(), n);
   }
 }
 
 void write_binding(SafetensorsWriter* writer, DType dtype, const Binding& binding,
-                   const nn::ParameterTable& table, const ParameterSource& source) {
-  NumberWriter numbers(writer, dtype, binding.hf_name);
-  if (binding.parts.empty()) {
-    const std::vector<float> zeros(static_cast<size_t>(binding.hf_shape[0]));
-    return numbers.append(zeros.data(), binding.hf_shape[0]);
+                   const ParameterSource& source) {
+  std::vector<const float*> parts;
+  for (const BindingPart& part : binding.parts) {
+    const float* const data = source(part.parameter);
+    HWS_CHECK(data != nullptr);
+    parts.push_back(data + part.begin);
   }
-  if (!binding.transposed) {
-    for (const BindingPart& part : binding.parts) {
-      const float* const src = source(part.parameter);
-      HWS_CHECK(src != nullptr);
-      numbers.append(src + part.begin, part.size);
-    }
-    return;
-  }
-  const int64_t ins = binding.hf_shape[0], total = binding.hf_shape[1];
-  const std::vector<Columns<const float>> parts = columns_of<const float>(binding, table, source);
-  const int64_t rows = std::max<int64_t>(kChunk / std::max<int64_t>(total, 1), 1);
-  std::vector<float> block(static_cast<size_t>(std::min(rows, ins) * total));
-  for (int64_t first = 0; first < ins; first += rows) {
-    const int64_t n = std::min(rows, ins - first);
-    for (const Columns<const float>& part : parts)
-      for (int64_t out = 0; out < part.outs; ++out)
-        for (int64_t row = 0; row < n; ++row)
-          block[static_cast<size_t>(row * total + part.begin + out)] = part.data[out * ins + first + row];
-    numbers.append(block.data(), n * total);
+  const int64_t size = binding.size();
+  std::vector<float> numbers;
+  std::vector<char> bytes;
+  for (int64_t first = 0; first < size; first += kTransferNumbers) {
+    const int64_t n = std::min(kTransferNumbers, size - first);
+    numbers.assign(static_cast<size_t>(n), 0.0f);  // a tensor without parts is zeros
+    each_row_within(binding, first, first + n, [&](size_t k, int64_t element, int64_t number, int64_t count) {
+      const int64_t step = binding.parts[k].column_step;
+      const float* const from = parts[k] + element;
+      float* const to = numbers.data() + (number - first);
+      for (int64_t i = 0; i < count; ++i) to[i * step] = from[i];
+    });
+    append_numbers(writer, dtype, binding.hf_name, numbers, &bytes);
   }
 }
 

@@ -2,6 +2,8 @@
 // bounded size.
 #pragma once
 
+#include <vector>
+
 #include "engine/checkpoint/digest.h"
 #include "engine/checkpoint/hf/hf_model.h"
 #include "engine/checkpoint/safetensors.h"
@@ -9,14 +11,28 @@
 
 namespace hawser::checkpoint::hf {
 
-/// Copies a tensor from its file to the sinks: widened, split, transposed back. The tensor's dtype and shape
-/// must have been checked. Adds the stored bytes to `digest` (may be null).
+inline constexpr int64_t kTransferNumbers = int64_t{1} << 20;  ///< numbers per buffer
+
+/// Takes the numbers of a tensor in its order and puts each into its parameter.
+class Placer {
+ public:
+  Placer(const Binding& binding, const ParameterSink& sink);
+  void append(const float* numbers, int64_t n);
+
+ private:
+  const Binding& binding_;
+  std::vector<float*> parts_;
+  int64_t done_ = 0;
+};
+
+/// Copies a tensor from its file to the sinks. The tensor's dtype and shape must have been checked. Adds the
+/// stored bytes to `digest` (may be null).
 void read_binding(const SafetensorsFile& file, const TensorInfo& info, const Binding& binding,
-                  const nn::ParameterTable& table, const ParameterSink& sink, Digest* digest);
+                  const ParameterSink& sink, Digest* digest);
 
 /// Copies from the sources to the next bytes of `writer`. Throws kOutOfRange for a value that `dtype` cannot
 /// hold.
 void write_binding(SafetensorsWriter* writer, DType dtype, const Binding& binding,
-                   const nn::ParameterTable& table, const ParameterSource& source);
+                   const ParameterSource& source);
 
 }  // namespace hawser::checkpoint::hf
