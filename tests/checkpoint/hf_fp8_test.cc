@@ -3,13 +3,15 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/nn/nf4.h"
 #include "tests/checkpoint/hf_folder_case.h"
 
 namespace hawser::checkpoint::hf {
 namespace hf_fp8_test {
 
 const char* const kQuantisation =
-    R"({"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8", "weight_block_size": [128, 128]})";
+    R"({"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8",
+        "weight_block_size": [128, 128]})";
 
 /// Returns the value of a code by powers of two.
 double value_of(int code) {
@@ -156,6 +158,29 @@ TEST(HfFp8, AnExportIsPlainBf16) {
   }
 }
 
+TEST(HfFp8, ATableThatKeepsNf4QuantisesTheNumbers) {
+  const Scratch scratch;
+  InFp8 made;
+  made.folder.write(scratch / "in", 1);
+  nn::ModelConfig model = made.folder.model;
+  model.adapter.rank = 2, model.adapter.alpha = 4, model.adapter.targets = {"*"}, model.adapter.nf4 = true;
+  const nn::ParameterTable table(model);
+  std::map<std::string, std::vector<float>> values;
+  std::map<std::string, nn::Nf4Tensor> tensors;
+  const auto place = [&](const std::string& name) {
+    values[name].resize(static_cast<size_t>(table.at(name).size));
+    return values[name].data();
+  };
+  import_weights(
+      scratch / "in", model, table, place, [] {}, nullptr,
+      [&](const std::string& name, nn::Nf4Tensor tensor) { tensors[name] = std::move(tensor); });
+  EXPECT_EQ(tensors.size(), made.numbers.size());
+  const std::vector<float>& numbers = made.numbers.at("model.layers.1.mlp.up_proj.weight");
+  const nn::Nf4Tensor& up = tensors.at("blocks.1.mlp.up.weight");
+  EXPECT_EQ(up.codes, nn::nf4_quantise(numbers.data(), std::ssize(numbers)).codes);
+  EXPECT_EQ(up.type, DType::kBf16);
+}
+
 TEST(HfFp8, TensorsThatDoNotFitAreNamed) {
   const std::string q = "model.layers.0.self_attn.q_proj.weight", scales = q + "_scale_inv";
   const auto expect_refusal = [&](const std::string& words, auto change) {
@@ -169,8 +194,8 @@ TEST(HfFp8, TensorsThatDoNotFitAreNamed) {
     EXPECT_NE(error.message().find(q), std::string::npos) << error.message();
   };
   expect_refusal("needs the tensor " + scales, [&](auto& t) { t.erase(scales); });
-  expect_refusal("has scales of shape [2, 1], not [1, 2]", [&](auto& t) { t[scales].shape = {2, 1}; });
-  expect_refusal("has scales in I32, not in F32 or BF16", [&](auto& t) { t[scales].dtype = "I32"; });
+  expect_refusal("of the shape [2, 1], not [1, 2]", [&](auto& t) { t[scales].shape = {2, 1}; });
+  expect_refusal("as I32 [1, 2], not 2 numbers of F32", [&](auto& t) { t[scales].dtype = "I32"; });
   expect_refusal("is F8_E5M2", [&](auto& t) { t[q].dtype = "F8_E5M2"; });
   for (const float value : {std::nanf(""), std::numeric_limits<float>::infinity()})
     expect_refusal("at index 1 of " + scales,

@@ -218,7 +218,7 @@ TEST(HfQuantised, OtherQuantisationsAreRefusedByName) {
     config["quantization_config"][key] = value;
     return error_of([&] { model_json(config.dump(), {}); }).message();
   };
-  for (const char* method : {"gptq", "awq", "fp8"})
+  for (const char* method : {"gptq", "awq", "fbgemm_fp8"})
     EXPECT_NE(refusal("quant_method", method).find(std::string("has quant_method \"") + method),
               std::string::npos);
   EXPECT_NE(refusal("load_in_8bit", true).find("in 8 bits"), std::string::npos);

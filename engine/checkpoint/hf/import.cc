@@ -125,7 +125,9 @@ class Importer {
       const std::string name = stored_name(binding.hf_name);
       Digest digest, *const as_stored = digests != nullptr ? &digest : nullptr;
       if (const auto quantised = quantised_.find(name); quantised != quantised_.end()) {
-        quantised->second->read(binding, sink, keeps_nf4(binding) ? &nf4 : nullptr, as_stored);
+        const QuantisedTensor& tensor = *quantised->second;
+        if (!tensor.read(binding, sink, keeps_nf4(binding) ? &nf4 : nullptr, as_stored))
+          quantise(binding, tensor.type(), sink, nf4);
       } else {
         const WeightFiles::TensorLocation& place = files_.tensors.at(name);
         read_binding(files_.file_of(place), *place.info, binding, sink, as_stored);
@@ -172,17 +174,13 @@ class Importer {
   void check_bindings() {
     for (const Binding& binding : bindings_) {
       const std::string name = stored_name(binding.hf_name);
-      if (is_mxfp4(files_, name)) {
-        check_quantised(name, binding, open_mxfp4(files_, name));
+      if (std::unique_ptr<QuantisedTensor> tensor = open_quantised(files_, name)) {
+        check_quantised(name, binding, std::move(tensor));
         continue;
       }
       const auto found = files_.tensors.find(name);
       if (found == files_.tensors.end()) {
         mismatch_.missing.push_back(name);
-        continue;
-      }
-      if (is_nf4(files_, name)) {
-        check_quantised(name, binding, open_nf4(files_, name));
         continue;
       }
       const TensorInfo& info = *found->second.info;

@@ -42,7 +42,7 @@ class Mxfp4Stored : public QuantisedTensor {
     type_ = DType::kBf16;  // holds each of the numbers
   }
 
-  void read(const Binding& binding, const ParameterSink& sink, const Nf4Sink* /*nf4*/,
+  bool read(const Binding& binding, const ParameterSink& sink, const Nf4Sink* /*nf4*/,
             Digest* digest) const override {
     Placer placer(binding, sink);
     std::vector<uint8_t> codes, scales;
@@ -58,6 +58,7 @@ class Mxfp4Stored : public QuantisedTensor {
       placer.append(numbers.data(), std::ssize(numbers));
       if (digest != nullptr) digest->add(numbers.data(), std::ssize(numbers) * int64_t{sizeof(float)});
     }
+    return false;
   }
 
  private:

@@ -23,13 +23,10 @@ class Nf4Stored : public QuantisedTensor {
   Nf4Stored(const WeightFiles& files, const std::string& name);
 
   void require_nested(bool nested) const override;
-  void read(const Binding& binding, const ParameterSink& sink, const Nf4Sink* nf4,
+  bool read(const Binding& binding, const ParameterSink& sink, const Nf4Sink* nf4,
             Digest* digest) const override;
 
  private:
-  /// Refuses the tensor, with the index, unless all values of a table are finite. The scales are checked like
-  /// weights, before training (engine/state/finite_weights.h).
-  void require_finite(const std::string& suffix, std::span<const float> values) const;
   template <typename T>
   void fill(const std::string& suffix, T* values, int64_t count) const {
     read_part(suffix, 0, values, count * static_cast<int64_t>(sizeof(T)));
@@ -85,21 +82,13 @@ void Nf4Stored::read_state() {
   }
 }
 
-void Nf4Stored::require_finite(const std::string& suffix, std::span<const float> values) const {
-  const auto found = std::find_if(values.begin(), values.end(), [](float v) { return !std::isfinite(v); });
-  if (found == values.end()) return;
-  refuse(fmt::format("has {} at index {} of {}{}; the file is damaged: download it again",
-                     std::isnan(*found) ? "NaN" : "an infinite number", found - values.begin(), name_,
-                     suffix));
-}
-
 void Nf4Stored::require_nested(bool nested) const {
   if (nested_ == nested) return;
   refuse(fmt::format("has absmax in {}, but config.json says bnb_4bit_use_double_quant {}; set it to {}",
                      nested_ ? "8 bits" : "f32", nested, nested_));
 }
 
-void Nf4Stored::read(const Binding& binding, const ParameterSink& sink, const Nf4Sink* nf4,
+bool Nf4Stored::read(const Binding& binding, const ParameterSink& sink, const Nf4Sink* nf4,
                      Digest* digest) const {
   nn::Nf4Tensor t;
   t.size = size_, t.offset = offset_, t.type = type_;
@@ -121,8 +110,11 @@ void Nf4Stored::read(const Binding& binding, const ParameterSink& sink, const Nf
   std::vector<float> numbers(nf4 == nullptr || digest != nullptr ? static_cast<size_t>(size_) : 0);
   if (!numbers.empty()) nn::nf4_decode(t, numbers.data());
   if (digest != nullptr) digest->add(numbers.data(), size_ * int64_t{sizeof(float)});
-  if (nf4 != nullptr) return (*nf4)(binding.parts[0].parameter, std::move(t));
-  Placer(binding, sink).append(numbers.data(), size_);
+  if (nf4 != nullptr)
+    (*nf4)(binding.parts[0].parameter, std::move(t));
+  else
+    Placer(binding, sink).append(numbers.data(), size_);
+  return nf4 != nullptr;
 }
 
 }  // namespace

@@ -2,14 +2,36 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "engine/base/error.h"
 #include "engine/base/json.h"
 #include "engine/checkpoint/hf/hf_config.h"
 
 namespace hawser::checkpoint::hf {
+namespace {
+
+constexpr const char* kKey = "quantization_config";
+
+/// How activations are rounded for inference (activation_scheme) and which tensors are plain
+/// (modules_to_not_convert) do not matter here; scales of activations that the folder stores would.
+void check_fp8(ConfigFields* config, ConfigFields* fields) {
+  const std::string type = fields->text("fmt", "e4m3"), scheme = fields->text("activation_scheme", "dynamic");
+  constexpr const char* kBlocks = "weight_block_size";
+  if (type != "e4m3") config->problem(kKey, fmt::format("has fmt \"{}\"; only \"e4m3\" is supported", type));
+  if (scheme != "dynamic")
+    config->problem(kKey, fmt::format("has activation_scheme \"{}\"; only \"dynamic\" is supported", scheme));
+  if (!fields->has(kBlocks))
+    config->problem(kKey, "is fp8 and has no weight_block_size; only [128, 128] is supported");
+  else if (fields->integers(kBlocks) != std::vector<int64_t>{128, 128})
+    config->problem(kKey, fmt::format("has weight_block_size {}; only [128, 128] is supported",
+                                      fields->value_text(kBlocks)));
+}
+
+}  // namespace
 
 void read_quantisation(ConfigFields* config, std::string_view family) {
-  constexpr const char* kKey = "quantization_config";
   config->accept(kKey);
   if (!config->has(kKey) || config->is_null(kKey) || config->value_text(kKey) == "{}") return;
   const std::string all = config->value_text(kKey);
@@ -20,9 +42,10 @@ void read_quantisation(ConfigFields* config, std::string_view family) {
   const std::string type = fields.text("bnb_4bit_quant_type", "fp4");
   if (method.empty()) return config->problem(kKey, fmt::format("is {}, which is not supported", all));
   if (method == "mxfp4" && is_gpt_oss(family)) return;
+  if (method == "fp8") return check_fp8(config, &fields);
   if (method != "bitsandbytes")
     return config->problem(kKey, fmt::format("has quant_method \"{}\", which is not supported; only "
-                                             "bitsandbytes' nf4 is, and mxfp4 for gpt_oss",
+                                             "bitsandbytes' nf4 and fp8 are, and mxfp4 for gpt_oss",
                                              method));
   if (!fields.flag("load_in_4bit", false) || fields.flag("load_in_8bit", false))
     return config->problem(kKey, "is bitsandbytes in 8 bits; of its types only nf4 is supported");
@@ -65,6 +88,20 @@ const TensorInfo& QuantisedTensor::part(const std::string& suffix, const char* d
 void QuantisedTensor::read_part(const std::string& suffix, int64_t begin, void* to, int64_t bytes) const {
   const WeightFiles::TensorLocation& place = files_.tensors.at(name_ + suffix);
   files_.file_of(place).read(*place.info, begin, to, bytes);
+}
+
+void QuantisedTensor::require_finite(const std::string& suffix, std::span<const float> values) const {
+  const auto found = std::find_if(values.begin(), values.end(), [](float v) { return !std::isfinite(v); });
+  if (found == values.end()) return;
+  refuse(fmt::format("has {} at index {} of {}{}; the file is damaged: download it again",
+                     std::isnan(*found) ? "NaN" : "an infinite number", found - values.begin(), name_,
+                     suffix));
+}
+
+std::unique_ptr<QuantisedTensor> open_quantised(const WeightFiles& files, const std::string& name) {
+  if (is_mxfp4(files, name)) return open_mxfp4(files, name);
+  if (is_nf4(files, name)) return open_nf4(files, name);
+  return is_fp8(files, name) ? open_fp8(files, name) : nullptr;
 }
 
 }  // namespace hawser::checkpoint::hf

@@ -1,9 +1,11 @@
-// QuantisedTensor: a tensor of a Hugging Face folder whose numbers are stored as codes with scales. Two
-// formats are read: NF4 by bitsandbytes, and MXFP4, in which GPT-OSS is published. The codes are read
-// unchanged; the model gets the numbers that they represent, and an export writes these.
+// QuantisedTensor: a tensor of a Hugging Face folder whose numbers are stored as codes with scales. Three
+// formats are read: NF4 by bitsandbytes, MXFP4, in which GPT-OSS is published, and fp8 with a scale for each
+// 128 x 128 numbers, in which DeepSeek-V3 is. The model gets the numbers that the codes represent, and an
+// export writes these.
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,7 +15,8 @@
 
 namespace hawser::checkpoint::hf {
 
-/// Refuses, by name, every quantisation in config.json except NF4 by bitsandbytes, and MXFP4 for gpt_oss.
+/// Refuses, by name, every quantisation in config.json except NF4 by bitsandbytes, fp8 in blocks of 128 x
+/// 128, and MXFP4 for gpt_oss.
 void read_quantisation(ConfigFields* config, std::string_view family);
 /// Returns config.json of the same model with plain weights.
 std::string without_quantisation(const std::string& config_json_text);
@@ -25,7 +28,7 @@ class QuantisedTensor {
  public:
   virtual ~QuantisedTensor() = default;
 
-  const char* format() const { return format_; }  ///< "nf4" or "mxfp4"
+  const char* format() const { return format_; }  ///< "nf4", "mxfp4" or "fp8"
   const std::vector<int64_t>& shape() const { return shape_; }
   DType type() const { return type_; }                 ///< type of the numbers that the codes represent
   const std::string& codes() const { return codes_; }  ///< name of the tensor of codes
@@ -35,8 +38,8 @@ class QuantisedTensor {
   /// or the reverse.
   virtual void require_nested(bool /*nested*/) const {}
   /// Writes its numbers to the sinks, or a tensor in NF4 itself to nf4 (may be null), and adds its numbers to
-  /// `digest` (may be null). The binding must have the tensor's shape.
-  virtual void read(const Binding& binding, const ParameterSink& sink, const Nf4Sink* nf4,
+  /// `digest` (may be null). Returns true if nf4 got it. The binding must have the tensor's shape.
+  virtual bool read(const Binding& binding, const ParameterSink& sink, const Nf4Sink* nf4,
                     Digest* digest) const = 0;
 
  protected:
@@ -48,6 +51,9 @@ class QuantisedTensor {
   const TensorInfo& part(const std::string& suffix, const char* dtype, int64_t count);
   /// Reads `bytes` bytes of one of its tensors from byte `begin` on.
   void read_part(const std::string& suffix, int64_t begin, void* to, int64_t bytes) const;
+  /// Refuses the tensor, with the index, unless all values of a table are finite. Weights are checked later,
+  /// before training (engine/state/finite_weights.h).
+  void require_finite(const std::string& suffix, std::span<const float> values) const;
 
   const WeightFiles& files_;
   std::string name_;
@@ -58,11 +64,15 @@ class QuantisedTensor {
   DType type_ = DType::kF32;
 };
 
+/// Returns the tensor of this name if it is quantised, otherwise null. Throws kCheckpointIncompatible if a
+/// tensor that belongs to it is missing, has another type, or does not fit the others.
+std::unique_ptr<QuantisedTensor> open_quantised(const WeightFiles& files, const std::string& name);
+
 bool is_nf4(const WeightFiles& files, const std::string& name);
 bool is_mxfp4(const WeightFiles& files, const std::string& name);
-// Throw kCheckpointIncompatible if a tensor that belongs to it is missing, has another type, or does not fit
-// the others.
+bool is_fp8(const WeightFiles& files, const std::string& name);
 std::unique_ptr<QuantisedTensor> open_nf4(const WeightFiles& files, const std::string& name);
 std::unique_ptr<QuantisedTensor> open_mxfp4(const WeightFiles& files, const std::string& name);
+std::unique_ptr<QuantisedTensor> open_fp8(const WeightFiles& files, const std::string& name);
 
 }  // namespace hawser::checkpoint::hf
