@@ -23,7 +23,7 @@ class StoredModel {
  public:
   explicit StoredModel(const Json& model) : model_(model) {}
 
-  /// Returns the value of a missing field: the one that follows from the other fields. Null if there is none.
+  /// Returns the default that the other fields imply for a missing field; null if it has none.
   Json value_of_missing(const std::string& field) {
     try {
       if (!tree_) {
@@ -32,7 +32,7 @@ class StoredModel {
         tree_ = config::ConfigTree::from_json(Json{{"model", fields}}.dump());
       }
       return parse_json<Json>(config::explain(*tree_, "/model" + field)).at("value");
-    } catch (const Error&) {  // a newer version wrote it, or the field is one of the adapter
+    } catch (const Error&) {  // a newer version wrote it, or it is an adapter's field
       return nullptr;
     }
   }

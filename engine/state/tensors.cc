@@ -22,9 +22,9 @@ bool holds_all_of(const checkpoint::hf::Binding& binding, const nn::Parameter& p
 }
 
 /// Calls fn(parameter, tensor, partly, each_element) for each parameter in a Hugging Face tensor. `tensor`
-/// has the size of the parameter; `partly` is true if the Hugging Face tensor has only a part of it.
-/// each_element(g) calls g(index in the Hugging Face tensor, the matching element of `tensor`) for each
-/// element that it has.
+/// is a buffer of the parameter's size; `partly` is true if the Hugging Face tensor has only a part of the
+/// parameter. each_element(g) calls g(index in the Hugging Face tensor, the matching element of `tensor`) for
+/// each element of the parameter that the Hugging Face tensor has.
 template <typename Fn>
 void for_each_parameter(const checkpoint::hf::Binding& binding, const nn::ParameterTable& table, Fn fn) {
   std::map<std::string, std::vector<const checkpoint::hf::BindingPart*>> parts;

@@ -9,7 +9,7 @@ namespace hawser::kernels {
 
 /// kClampedSilu is the gate of GPT-OSS: x sigmoid(1.702 x), with x clamped to at most 7. Its up factor, which
 /// multiplies the activated gate, is 1 + u instead of u = h[r,f+j], with u clamped to [-7, 7]. The gradient
-/// of a clamped element is 0. It needs a gate.
+/// of a clamped element is 0. kClampedSilu needs a gate.
 enum class Activation : uint8_t { kGelu, kGeluTanh, kSilu, kClampedSilu };
 inline constexpr float kSiluLimit = 7.0f, kSiluSlope = 1.702f;
 

@@ -100,7 +100,7 @@ std::vector<Case> configs() {
       gpt2(R"({"quantization_config": {"bits": 4}})",
            {"/quantization_config", "{\"bits\":4}", "not supported"}),
       gpt2(R"({"quantization_config": {"quant_method": "gptq", "bits": 4}})",
-           {"/quantization_config has quant_method \"gptq\"", "only bitsandbytes' nf4"}),
+           {"/quantization_config has quant_method \"gptq\"", "bitsandbytes' nf4"}),
       gpt2(R"({"quantization_config": {"quant_method": "bitsandbytes", "load_in_8bit": true}})",
            {"/quantization_config is bitsandbytes in 8 bits", "only nf4"}),
       gpt2(R"({"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": true}})",

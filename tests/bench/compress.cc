@@ -1,6 +1,6 @@
-// Measures saved activations in records of fp8 (/recompute/compress): an engine without and one with them
-// take steps in turn. Prints the planned bytes of activations at the peak of a step, the median step of each,
-// and the median of the ratios of neighbouring steps.
+// Measures saved activations in records of fp8 (/recompute/compress): an engine without records and one with
+// them take steps in turn. Prints the planned bytes of activations at the peak of a step, the median step of
+// each, and the median of the ratios of neighbouring steps.
 //
 //   bench_compress [--preset gpt2-124m] [--rows 4] [--tokens 256] [--threads 2] [--steps 5]
 //                  [--precision fp32|bf16]

@@ -1,4 +1,4 @@
-// Two engines on the same random tokens take steps in turn, so that a busy machine disturbs both.
+// Runs two engines on the same random tokens, a step of each in turn, so that a busy machine slows both.
 #pragma once
 
 #include <cstdio>
@@ -18,9 +18,9 @@ struct Sides {
   nlohmann::json info[2];
 };
 
-/// Prints the median step of the config `plain`, of the config `changed`, and the median of the ratios of
-/// neighbouring steps, without an end of the line. `change` adds what only `changed` reads to a
-/// batch with ids below `vocab`.
+/// Prints, without a newline, the median step with config `plain`, that with config `changed`, and the median
+/// of the ratios of neighbouring steps. `change` adds to a batch the inputs that only `changed` reads; ids
+/// must be below `vocab`.
 inline Sides steps_in_turn(
     const Workload& w, const nlohmann::json& plain, const nlohmann::json& changed,
     const std::function<void(golden::TokenBatch*, int32_t vocab, std::mt19937*)>& change) {

@@ -1,6 +1,6 @@
-// Measures training that follows a teacher (/teacher): an engine without and one with pushed rows of a
-// teacher take steps in turn. Prints the median step of each and the median of the ratios of neighbouring
-// steps, at temperature 1, which needs one softmax, and at 2, which needs two.
+// Measures training that follows a teacher (/teacher): an engine without a teacher, and one whose batches
+// have log-probabilities of a teacher, take steps in turn. Prints the median step of each and the median of
+// the ratios of neighbouring steps, at temperature 1, which needs one softmax, and at 2, which needs two.
 //
 //   bench_teacher [--top 64] [--preset gpt2-124m] [--rows 4] [--tokens 64] [--threads 2] [--steps 10]
 //                 [--precision fp32|bf16]

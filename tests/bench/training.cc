@@ -3,11 +3,10 @@
 // anonymous memory divided by the plan's, and another trainer's speed if its command is given.
 //
 //   bench_training [--preset gpt2-124m] [--rows 4] [--tokens 64] [--precision fp32|bf16|fp16|fp8] [--threads 2]
-//   [--steps 10]
-//                  [--adapter stored|nf4|dora] [--peer 'COMMAND']
+//                  [--steps 10] [--adapter stored|nf4|dora] [--peer 'COMMAND']
 //
-// --adapter trains an adapter of rank 16 on all linear layers, over a base as stored or in NF4, or one with
-// magnitudes; the limit is still that of training all weights.
+// --adapter trains an adapter of rank 16 on all linear layers: over a base as stored, over a base in NF4, or
+// with magnitudes over a base as stored (dora). The limit is still that of training all weights.
 //
 // COMMAND is called with --shape PRESET --batch ROWS --seq TOKENS --dtype fp32|bf16 --threads N; its last
 // line is a JSON object with tok_s_median.

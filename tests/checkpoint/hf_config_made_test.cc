@@ -263,7 +263,7 @@ TEST(HfConfig, GptOss20bIsThePresetOfItsName) {
   const nn::ModelConfig read = read_config(published.dump(), {}, Strictness::kStrict).model;
   EXPECT_EQ(config::model_differences(read, preset("gpt-oss-20b")), std::vector<std::string>());
   EXPECT_EQ(family_of(read), "gpt_oss");
-  // The defaults of Transformers are gpt-oss-120b.
+  // Transformers' defaults for absent keys describe gpt-oss-120b.
   const nn::ModelConfig absent = read_config(R"({"model_type": "gpt_oss"})", {}, Strictness::kStrict).model;
   EXPECT_EQ(config::model_differences(absent, preset("gpt-oss-120b")), std::vector<std::string>());
 }

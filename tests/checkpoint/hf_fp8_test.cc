@@ -1,5 +1,5 @@
-// fp8 folder test: folders whose matrices are codes of E4M3 with a scale for each 128 x 128 numbers, as
-// DeepSeek-V3's.
+// fp8 folder test: folders whose matrices are E4M3 codes with a scale for each block of 128 x 128 numbers,
+// like DeepSeek-V3's.
 #include <cmath>
 #include <limits>
 
@@ -13,7 +13,7 @@ const char* const kQuantisation =
     R"({"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8",
         "weight_block_size": [128, 128]})";
 
-/// Returns the value of a code by powers of two.
+/// Returns the value of an E4M3 code, computed in another way than by the engine.
 double value_of(int code) {
   const int exponent = code / 8 % 16, fraction = code % 8;
   double value =
@@ -36,8 +36,8 @@ float scale_of(const Stored& scales, int64_t index) {
   return scale;
 }
 
-/// A model whose projections are in fp8; `numbers` holds what they stand for. Its matrices have blocks that
-/// are cut at their ends.
+/// A model whose projections are in fp8; `numbers` holds the numbers that they represent. Most matrices end
+/// inside a block, so their last blocks are smaller.
 struct InFp8 {
   Case folder;
   std::map<std::string, std::vector<float>> numbers;

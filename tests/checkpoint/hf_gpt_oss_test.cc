@@ -43,7 +43,8 @@ size_t count_wrong(const Case& folder, const Sizes& s, bool packed, const std::s
   return wrong;
 }
 
-/// The tensors are larger than the buffer through which they are copied, and end within an expert.
+/// gate_up_proj is larger than the buffer through which it is copied, and the first buffer ends within an
+/// expert.
 TEST(HfGptOss, GateAndUpAlternateInTransposedMatrices) {
   const Sizes sizes = {4, 600, 310};
   const Scratch scratch;
@@ -177,7 +178,7 @@ TEST(HfGptOss, Mxfp4ThatDoesNotFitIsNamed) {
   expect([&](auto& t) { t[down + "_scales"].dtype = "I8"; }, "not 768 numbers of U8");
   expect([&](auto& t) { t[down + "_blocks"].dtype = "I8"; }, "not 12288 numbers of U8");
   expect([&](auto& t) { t[down + "_scales"].shape = {4, 3, 64}; }, "of the shape [4, 3, 64], not [4, 64, 3]");
-  expect([&](auto& t) { t[down + "_blocks"].shape = {4, 64, 6, 8}; }, "not of rows of blocks of 16 bytes");
+  expect([&](auto& t) { t[down + "_blocks"].shape = {4, 64, 6, 8}; }, "its last dimension must be 16");
   expect(
       [&](auto& t) {
         t[down + "_blocks"].shape = {4, 96, 2, 16};

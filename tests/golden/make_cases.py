@@ -136,7 +136,7 @@ def lively_weights(config, seed):
         else:
             weight.data = noise * 1.2 / math.sqrt(weight.shape[-1])
             if hasattr(config, "swiglu_limit") and name.endswith("gate_up_proj"):
-                weight.data *= 3  # so that the limit matters
+                weight.data *= 3  # so that some activations are clamped
     return model
 
 
@@ -164,7 +164,7 @@ def batches(case, seed):
 def train(model, ids, labels, autocast=contextlib.nullcontext):
     """Trains with golden_check's settings of AdamW. Returns every reference value of case.safetensors except the inputs."""
     named = list(model.named_parameters())
-    vectors = {name for name, w in named if w.dim() <= 1 or name.endswith("_bias")}  # biases of experts are stacked
+    vectors = {name for name, w in named if w.dim() <= 1 or name.endswith("_bias")}  # stacked biases are 2D
     groups = [{"params": [w for name, w in named if name not in vectors], "weight_decay": 0.1},
               {"params": [w for name, w in named if name in vectors], "weight_decay": 0.0}]
     adamw = torch.optim.AdamW(groups, lr=2e-3, betas=(0.9, 0.95), eps=1e-8, foreach=False)

@@ -1,6 +1,7 @@
 // Loss scale test: the scale is exact wherever it is applied, and under precision fp16 a step that overflows
-// on any rank, in any micro-batch or by a router's loss alone is dropped on all ranks. No case overflows in the
-// gradient of a weight alone: it is an f32 sum of products of halves, which stays far below the largest f32.
+// on any rank, in any micro-batch or by a router's loss alone is dropped on all ranks. No case overflows only
+// in the gradient of a weight, because such a gradient is an f32 sum of products of fp16 numbers, which stays
+// far below the largest f32.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -13,7 +13,7 @@ status=0
 complain() { echo "$1: $2" >&2; status=1; }
 for object in "$@"; do
   symbols=$("$nm" -C "$object")
-  [ -n "$symbols" ] || complain "$object" "nm says nothing"
+  [ -n "$symbols" ] || complain "$object" "nm lists no symbols"
   weak=$(grep -E '^[0-9a-f ]{16} [WwVvu] ' <<<"$symbols") && complain "$object" "weak symbols: $weak"
   initialisers=$("$objdump" -h "$object" | grep -E '\.(init_array|ctors)') && complain "$object" "$initialisers"
 done

@@ -16,8 +16,8 @@ class Binder {
  public:
   Binder(const nn::ParameterTable& table, Absent absent) : table_(table), absent_(absent) {}
 
-  /// Adds one Hugging Face tensor made from our parameters, if the model has them. Transposed: our matrices
-  /// are stacked along their rows, and then transposed.
+  /// Adds one Hugging Face tensor made from our parameters, if the model has them. If `transposed`, the
+  /// tensor is the transpose of our matrices stacked along their rows.
   void add(std::string hf_name, const std::vector<std::string>& parameters, bool transposed = false) {
     Binding binding{std::move(hf_name), {}};
     for (const std::string& name : parameters) {
@@ -66,7 +66,8 @@ class Binder {
   }
 
   /// Adds one tensor that holds the matrices, or the biases, of all experts. Within an expert, the outputs of
-  /// `ours` alternate. Transposed: the tensor is [experts, in, out], otherwise [experts, out, in].
+  /// `ours` alternate. Matrices are stored as [experts, in, out] if `transposed`, otherwise as [experts, out,
+  /// in].
   void alternating_experts(const std::string& hf_name, const std::vector<std::string>& ours,
                            bool transposed) {
     const nn::Parameter* first = table_.find(ours.front());
@@ -172,8 +173,9 @@ void bind_experts(const std::string& layer, const std::string& ours, const Exper
   binder->add(block + "shared_expert_gate.weight", {moe + "shared_gate.weight"});
 }
 
-/// The router of gpt_oss has another name than that of other families. The transposed matrices of all experts
-/// are one tensor, in which an output of the gate and one of up alternate.
+/// Adds the router of gpt_oss, which is named mlp.router, and its experts. One tensor holds gate and up of
+/// all experts, with outputs of gate and up alternating, and another holds down. The matrices are transposed
+/// unless style.packed.
 void bind_gpt_oss_experts(const std::string& layer, const std::string& ours, const ExpertStyle& style,
                           Binder* binder) {
   const std::string experts = layer + "mlp.experts.", moe = ours + "moe.";

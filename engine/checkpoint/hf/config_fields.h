@@ -47,8 +47,8 @@ class ConfigFields {
   /// True if the value of `key` equals the value of `item`, or is an array that contains the value of `item`.
   bool includes(const std::string& key, const std::string& item) const;
 
-  /// Records a problem if `key` is present and not `value`, which `other_key`, the key that has an effect,
-  /// has.
+  /// Records a problem if `key` is present and differs from `value`. `value` was read from `other_key`, which
+  /// is the key that has an effect.
   void require(const std::string& key, int64_t value, const std::string& other_key);
   void problem(const std::string& key, const std::string& message);
   const std::vector<ConfigProblem>& problems() const;

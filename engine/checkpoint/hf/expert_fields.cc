@@ -14,7 +14,7 @@ using nn::MoeConfig;
 
 constexpr int64_t kMostExperts = 1024;  // same limit as the config schema
 
-/// True for families whose experts have the key intermediate_size and are in all layers.
+/// True for families whose experts are in all layers and have the width intermediate_size.
 bool has_plain_experts(std::string_view family) { return family == "mixtral" || is_gpt_oss(family); }
 
 /// Reads the number of experts under its old name or its new one.
@@ -38,7 +38,7 @@ nn::LayerSet read_qwen_layers(ConfigFields* fields, int64_t layers) {
   return sparse;
 }
 
-/// Reads experts whose weights are always normalised and that all layers have.
+/// Reads the experts of mixtral or gpt_oss: all layers have them, and gate weights are always normalised.
 void read_plain(ConfigFields* fields, bool gpt_oss, ModelConfig* model) {
   MoeConfig& moe = model->moe;
   moe.experts = read_count(fields, "num_local_experts", "num_experts", gpt_oss ? 128 : 8);

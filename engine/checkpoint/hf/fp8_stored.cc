@@ -1,6 +1,7 @@
-// Matrices in fp8 with one scale for each block of 128 x 128 numbers (DeepSeek-V3, arXiv:2412.19437, section
-// 3.3). `X.weight` holds codes of E4M3, and `X.weight_scale_inv` the scales, [ceil(rows / 128), ceil(columns
-// / 128)] in F32 or BF16. A number is its code times its scale, rounded to f32.
+// Fp8Stored: a matrix in fp8 with one scale for each block of 128 x 128 numbers (DeepSeek-V3,
+// arXiv:2412.19437, section 3.3). `X.weight` holds E4M3 codes, and `X.weight_scale_inv` holds the scales,
+// [ceil(rows / 128), ceil(columns / 128)] in F32 or BF16. A number is the value of its code times the scale
+// of its block, rounded to f32.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,8 +19,8 @@ namespace {
 constexpr const char* kScaleInv = "_scale_inv";
 constexpr int64_t kFp8Block = 128;
 
-/// Returns the number of a code: a sign, four bits of exponent with bias 7, and three of fraction. There are
-/// no infinities, and NaN has the largest exponent and fraction.
+/// Returns the value of an E4M3 code: a sign bit, four exponent bits with bias 7, and three fraction bits.
+/// There are no infinities; in a NaN, all exponent and fraction bits are set.
 float e4m3_number(int code) {
   const int exponent = code >> 3 & 15, fraction = code & 7;
   const float magnitude = (code & 127) == 127 ? std::numeric_limits<float>::quiet_NaN()
@@ -49,7 +50,7 @@ class Fp8Stored : public QuantisedTensor {
     if (scales.shape != blocks)
       refuse(fmt::format("has {} of the shape {}, not {}: one scale for each 128 x 128 numbers", scales.name,
                          shape_text(scales.shape), shape_text(blocks)));
-    type_ = DType::kBf16;  // an export rounds
+    type_ = DType::kBf16;  // the type of an export, which rounds the products
   }
 
   bool read(const Binding& binding, const ParameterSink& sink, const Nf4Sink* /*nf4*/,

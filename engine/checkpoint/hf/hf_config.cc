@@ -189,7 +189,7 @@ void read_family_windows(ConfigFields* fields, const std::string& family, ModelC
   }
 }
 
-/// Reads what only GPT-OSS has. The constants of its MLP are fixed here.
+/// Reads the properties that only GPT-OSS has. Its MLP is supported only with the published constants.
 void read_gpt_oss(ConfigFields* fields, ModelConfig* model) {
   nn::BiasConfig& bias = model->bias;
   model->sinks = bias.gate = bias.up = bias.down = bias.router = true;

@@ -26,8 +26,8 @@ bool is_hf_folder(const std::string& path);  ///< has config.json, and model.saf
 std::string read_config_text(const std::string& path);
 
 /// A matrix in one of our parameters (all of it, or a slice such as the matrix of one expert) and its place
-/// in a Hugging Face tensor. Element (r, c) is number begin + r * columns + c of the parameter, and number at
-/// + r * row_step + c * column_step of the tensor.
+/// in a Hugging Face tensor. Element (r, c) of the matrix has the index `begin + r * columns + c` in the
+/// parameter, and `at + r * row_step + c * column_step` in the tensor.
 struct BindingPart {
   std::string parameter;
   int64_t begin = 0, size = 0;  ///< consecutive elements of the parameter
@@ -35,7 +35,7 @@ struct BindingPart {
   int64_t columns = 1, row_step = 1, column_step = 1;
 
   int64_t rows() const { return size / columns; }
-  /// Returns the number in the tensor of element i of the part.
+  /// Returns the index in the tensor of element i of the part.
   int64_t place(int64_t i) const { return at + i / columns * row_step + i % columns * column_step; }
 };
 
@@ -46,7 +46,7 @@ struct Binding {
   std::vector<int64_t> hf_shape;
   std::vector<BindingPart> parts = {};  ///< empty: the tensor is zeros (see Absent)
 
-  /// Adds elements of a parameter that are stored as they are, after all parts so far.
+  /// Adds consecutive elements of a parameter, which the tensor stores in the same order after the last part.
   void append(const std::string& parameter, int64_t begin, int64_t count) {
     const int64_t at = parts.empty() ? 0 : parts.back().at + parts.back().size;
     parts.push_back({parameter, begin, count, at, count, count, 1});
@@ -63,8 +63,8 @@ struct Binding {
 
 /// Storage of experts in a folder. fused: one tensor holds all experts, with gate and up of an expert one
 /// after the other; otherwise each expert has its own matrices. plain_names: Mixtral's experts have the names
-/// of other families. packed: the matrices of GPT-OSS's experts are not transposed, because MXFP4 packs 32
-/// numbers of a row.
+/// of other families. packed: the matrices of GPT-OSS's experts are not transposed, because a block of
+/// MXFP4 is 32 consecutive numbers of a row.
 struct ExpertStyle {
   bool fused = false, plain_names = false, packed = false;
 };
@@ -87,8 +87,8 @@ enum class Absent { kLeftOut, kZeros };
 std::vector<Binding> bindings(std::string_view family, const nn::ModelConfig& model,
                               const nn::ParameterTable& table, Absent absent = Absent::kLeftOut,
                               const ExpertStyle& experts = {});
-/// Returns the style of a folder that has tensors of these names; whether one is packed depends on the
-/// tensor.
+/// Returns the style of a folder that has tensors of these names. `packed` is left false: one tensor of a
+/// folder may be packed and another not.
 ExpertStyle expert_style(const std::vector<std::string>& stored_names);
 
 /// PartsLeft: counts the remaining uses of parameters while tensors are read or written one after the other.

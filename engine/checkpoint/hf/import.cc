@@ -140,7 +140,7 @@ class Importer {
   }
 
  private:
-  /// Lists the tensors of the model. Experts in MXFP4 have another order than others.
+  /// Lists the bindings of the model. A tensor of experts in MXFP4 gets the packed style.
   void bind(ExpertStyle style) {
     bindings_ = bindings(family_, model_, table_, Absent::kLeftOut, style);
     style.packed = true;
@@ -196,9 +196,12 @@ class Importer {
 
   void check_quantised(const std::string& name, const Binding& binding,
                        std::unique_ptr<QuantisedTensor> tensor) {
-    if (tensor->shape() != binding.hf_shape || binding.is_transposed())
+    if (tensor->shape() != binding.hf_shape)
       mismatch_.shapes.push_back(fmt::format("{} is {} in {}, not {}", name, shape_text(tensor->shape()),
                                              tensor->format(), shape_text(binding.hf_shape)));
+    else if (binding.is_transposed())
+      mismatch_.shapes.push_back(
+          fmt::format("{} is in {}, which is not supported for transposed matrices", name, tensor->format()));
     if (keeps_nf4(binding)) tensor->require_nested(table_.adapter().nf4_nested);
     bound_.insert(tensor->codes());
     bound_.insert(tensor->companions().begin(), tensor->companions().end());
@@ -207,8 +210,8 @@ class Importer {
     quantised_[name] = std::move(tensor);
   }
 
-  /// Returns the name and the dtype with which an export writes the numbers of a tensor, which it does not
-  /// quantise again.
+  /// Returns the name and the dtype with which an export writes a tensor. An export does not quantise again,
+  /// so both are those of the decoded tensor.
   RecordedTensor as_exported(const TensorInfo& info) const {
     const auto plain = plain_names_.find(info.name);
     const std::string& name = plain == plain_names_.end() ? info.name : plain->second;

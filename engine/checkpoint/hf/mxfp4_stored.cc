@@ -1,7 +1,7 @@
-// Tensors in MXFP4, an OCP microscaling format (Open Compute Project, "OCP Microscaling Formats (MX)
-// Specification", version 1.0, sections 5.3.3 and 5.4.1): 32 numbers share one scale, a power of two.
-// `X_blocks` [..., groups, 16] holds two codes in a byte, the first of them in its low half; `X_scales` [...,
-// groups] holds exponents plus 127.
+// Mxfp4Stored: a tensor in MXFP4 (Open Compute Project, "OCP Microscaling Formats (MX) Specification",
+// version 1.0, sections 5.3.3 and 5.4.1): each block of 32 numbers shares one scale, a power of two.
+// `X_blocks` [..., blocks, 16] holds two codes in a byte, the first of them in the low four bits; `X_scales`
+// [..., blocks] holds the exponents of the scales plus 127.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,8 +29,8 @@ class Mxfp4Stored : public QuantisedTensor {
       : QuantisedTensor(files, name, "mxfp4", name + kBlocks) {
     const std::vector<int64_t>& stored = files.tensors.at(codes_).info->shape;
     if (stored.size() < 2 || stored.back() != kBlockBytes)
-      refuse(fmt::format("has {} of the shape {}, not of rows of blocks of {} bytes", codes_,
-                         shape_text(stored), kBlockBytes));
+      refuse(fmt::format("has {} of the shape {}; its last dimension must be {}, the bytes of a block",
+                         codes_, shape_text(stored), kBlockBytes));
     const std::vector<int64_t> groups(stored.begin(), stored.end() - 1);
     for (const int64_t dim : groups) blocks_ *= dim;
     part(kBlocks, "U8", blocks_ * kBlockBytes);
@@ -39,7 +39,7 @@ class Mxfp4Stored : public QuantisedTensor {
                          shape_text(groups)));
     shape_ = groups;
     shape_.back() *= kBlockNumbers;
-    type_ = DType::kBf16;  // holds each of the numbers
+    type_ = DType::kBf16;  // holds every number of MXFP4 exactly
   }
 
   bool read(const Binding& binding, const ParameterSink& sink, const Nf4Sink* /*nf4*/,
@@ -62,7 +62,7 @@ class Mxfp4Stored : public QuantisedTensor {
   }
 
  private:
-  /// Decodes blocks, the first of which is number `first` of the tensor.
+  /// Decodes consecutive blocks. `first` is the index of the first of them in the tensor.
   void decode(const std::vector<uint8_t>& codes, const std::vector<uint8_t>& scales, int64_t first,
               float* numbers) const {
     for (size_t block = 0; block < scales.size(); ++block) {

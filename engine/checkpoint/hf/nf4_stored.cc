@@ -1,6 +1,6 @@
-// Tensors that bitsandbytes quantised to NF4: `X.weight` holds the packed codes; X.weight.absmax, .quant_map,
-// .quant_state.bitsandbytes__nf4 (JSON) belong to it and, if the absmax are quantised in turn, .nested_absmax
-// and .nested_quant_map.
+// Nf4Stored: a tensor that bitsandbytes quantised to NF4. `X.weight` holds the packed codes. X.weight.absmax,
+// .quant_map and .quant_state.bitsandbytes__nf4 (JSON) belong to it, and also .nested_absmax and
+// .nested_quant_map if the absmax are quantised in turn.
 #include <fmt/format.h>
 
 #include <algorithm>

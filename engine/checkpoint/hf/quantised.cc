@@ -14,8 +14,9 @@ namespace {
 
 constexpr const char* kKey = "quantization_config";
 
-/// How activations are rounded for inference (activation_scheme) and which tensors are plain
-/// (modules_to_not_convert) do not matter here; scales of activations that the folder stores would.
+/// Refuses fp8 except E4M3 with a scale for each block of 128 x 128 numbers. activation_scheme must be
+/// "dynamic", because "static" folders also store scales of activations. modules_to_not_convert is not read:
+/// the dtype of a tensor shows whether it is in fp8.
 void check_fp8(ConfigFields* config, ConfigFields* fields) {
   const std::string type = fields->text("fmt", "e4m3"), scheme = fields->text("activation_scheme", "dynamic");
   constexpr const char* kBlocks = "weight_block_size";
@@ -44,8 +45,8 @@ void read_quantisation(ConfigFields* config, std::string_view family) {
   if (method == "mxfp4" && is_gpt_oss(family)) return;
   if (method == "fp8") return check_fp8(config, &fields);
   if (method != "bitsandbytes")
-    return config->problem(kKey, fmt::format("has quant_method \"{}\", which is not supported; only "
-                                             "bitsandbytes' nf4 and fp8 are, and mxfp4 for gpt_oss",
+    return config->problem(kKey, fmt::format("has quant_method \"{}\"; only fp8, bitsandbytes' nf4, and "
+                                             "mxfp4 for gpt_oss are supported",
                                              method));
   if (!fields.flag("load_in_4bit", false) || fields.flag("load_in_8bit", false))
     return config->problem(kKey, "is bitsandbytes in 8 bits; of its types only nf4 is supported");

@@ -1,7 +1,7 @@
 // QuantisedTensor: a tensor of a Hugging Face folder whose numbers are stored as codes with scales. Three
-// formats are read: NF4 by bitsandbytes, MXFP4, in which GPT-OSS is published, and fp8 with a scale for each
-// 128 x 128 numbers, in which DeepSeek-V3 is. The model gets the numbers that the codes represent, and an
-// export writes these.
+// formats are read: NF4 (bitsandbytes), MXFP4 (published GPT-OSS folders), and fp8 with a scale for each
+// block of 128 x 128 numbers (published DeepSeek-V3 folders). The model gets the numbers that codes and
+// scales represent, and an export writes these numbers.
 #pragma once
 
 #include <memory>
@@ -34,11 +34,12 @@ class QuantisedTensor {
   const std::string& codes() const { return codes_; }  ///< name of the tensor of codes
   /// Names of the tensors that belong to it, except the codes.
   const std::vector<std::string>& companions() const { return companions_; }
-  /// Throws kCheckpointIncompatible if it is in NF4 and its absmax are quantised, but config.json denies it,
-  /// or the reverse.
+  /// Throws kCheckpointIncompatible if it is in NF4 and `nested`, which config.json declares, does not match
+  /// its absmax: 8 bits if nested, otherwise f32.
   virtual void require_nested(bool /*nested*/) const {}
-  /// Writes its numbers to the sinks, or a tensor in NF4 itself to nf4 (may be null), and adds its numbers to
-  /// `digest` (may be null). Returns true if nf4 got it. The binding must have the tensor's shape.
+  /// Writes its numbers to `sink` and returns false; or, if it is in NF4 and `nf4` is not null, passes the
+  /// tensor itself to `nf4` and returns true. Adds its numbers to `digest` (may be null). The binding must
+  /// have the tensor's shape.
   virtual bool read(const Binding& binding, const ParameterSink& sink, const Nf4Sink* nf4,
                     Digest* digest) const = 0;
 
@@ -51,8 +52,8 @@ class QuantisedTensor {
   const TensorInfo& part(const std::string& suffix, const char* dtype, int64_t count);
   /// Reads `bytes` bytes of one of its tensors from byte `begin` on.
   void read_part(const std::string& suffix, int64_t begin, void* to, int64_t bytes) const;
-  /// Refuses the tensor, with the index, unless all values of a table are finite. Weights are checked later,
-  /// before training (engine/state/finite_weights.h).
+  /// Refuses the tensor unless all values of a table are finite; the message has the index of the first that
+  /// is not. Weights are checked later, before training (engine/state/finite_weights.h).
   void require_finite(const std::string& suffix, std::span<const float> values) const;
 
   const WeightFiles& files_;

@@ -98,7 +98,7 @@ void read_object(ConfigFields* object, const Outer& outer, nn::RopeConfig* rope)
   }
 }
 
-/// Sets the rotation of a GPT-OSS whose file has none.
+/// Sets the YaRN with which Transformers 5 reads a GPT-OSS folder whose config.json has no rope parameters.
 void set_yarn(ConfigFields* fields, nn::RopeConfig* rope) {
   rope->scaling = RopeScaling::kYarn;
   rope->factor = 32.0, rope->beta_fast = 32.0, rope->beta_slow = 1.0;

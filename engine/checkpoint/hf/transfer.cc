@@ -8,9 +8,9 @@
 namespace hawser::checkpoint::hf {
 namespace {
 
-/// Calls each(part, element of the part, number of the tensor, count) for those elements of a row of a part
-/// that lie at [first, last) of the tensor. The elements follow each other in the part, and are column_step
-/// apart in the tensor.
+/// For each row of each part that has elements in [first, last) of the tensor, calls each(index of the part,
+/// index in the part of the first of these elements, its index in the tensor, number of elements). These
+/// elements are consecutive in the part and column_step apart in the tensor.
 template <typename Each>
 void each_row_within(const Binding& binding, int64_t first, int64_t last, Each each) {
   for (size_t k = 0; k < binding.parts.size(); ++k) {

@@ -13,7 +13,7 @@ namespace hawser::checkpoint::hf {
 
 inline constexpr int64_t kTransferNumbers = int64_t{1} << 20;  ///< numbers per buffer
 
-/// Takes the numbers of a tensor in its order and puts each into its parameter.
+/// Copies the numbers of a tensor, which are appended in the tensor's order, to their parameters.
 class Placer {
  public:
   Placer(const Binding& binding, const ParameterSink& sink);
