@@ -1,8 +1,8 @@
 # Defines the tests of the Java binding. Maven runs JUnit on the classes that the build has compiled.
-# hawser_java_test(NAME CLASSES ...) runs test classes. VM gives more arguments for the VM. JAVA_HOME selects another
-# JDK and has the form JAVA_HOME=FOLDER.
+# hawser_java_test(NAME CLASSES ...) runs test classes. VM gives more arguments for the VM, ENVIRONMENT variables of the
+# form NAME=VALUE.
 function(hawser_java_test name)
-  cmake_parse_arguments(ARG "" "VM;JAVA_HOME;TIMEOUT" "CLASSES;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "VM;TIMEOUT" "CLASSES;LABELS;ENVIRONMENT" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
@@ -11,7 +11,7 @@ function(hawser_java_test name)
            -Dsurefire.reportNameSuffix=${name})
   set_tests_properties(${name} PROPERTIES LABELS "bindings;${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
                        FIXTURES_REQUIRED binding_losses RESOURCE_LOCK java_maven
-                       ENVIRONMENT "${ARG_JAVA_HOME}")
+                       ENVIRONMENT "${ARG_ENVIRONMENT}")
 endfunction()
 
 set(all_but_vms EngineTest BadInputTest ThreadTest StateTest CommTest CompleteTest)
@@ -27,6 +27,9 @@ set_tests_properties(java_check_jni_test PROPERTIES FAIL_REGULAR_EXPRESSION "WAR
 hawser_java_test(java_natives_test CLASSES NativesTest)
 hawser_java_test(java_exit_test CLASSES ExitTest)
 hawser_java_test(java_lifetime_test CLASSES LifetimeTest TIMEOUT 1800)
+# The loader prefers this folder's copy of the library, beside which is an emulated GPU with faults.
+hawser_java_test(java_gpu_faults_test CLASSES GpuFaultsTest
+                 ENVIRONMENT LD_LIBRARY_PATH=${PROJECT_BINARY_DIR}/tests/gpu_faults HAWSER_GPU_FAULT=${CMAKE_CURRENT_BINARY_DIR}/gpu_fault)
 hawser_java_test(java_examples_test CLASSES ExamplesTest)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 add_test(NAME java_service_test
@@ -38,5 +41,5 @@ set_tests_properties(java_service_test PROPERTIES LABELS bindings TIMEOUT 300)
 file(GLOB newest /usr/lib/jvm/*-25-*)
 if(newest)
   hawser_java_test(java_25_test CLASSES ${all_but_vms} NativesTest
-                   VM "--enable-native-access=org.hawser" JAVA_HOME JAVA_HOME=${newest})
+                   VM "--enable-native-access=org.hawser" ENVIRONMENT JAVA_HOME=${newest})
 endif()

@@ -36,3 +36,22 @@ emulated_plugin(hawser_cuda_emulated_libraries_plugin emulated_libraries emulate
                 ${PROJECT_SOURCE_DIR}/engine/device/cuda/libraries_nvidia.cc ${race_detector_none}
                 $<TARGET_OBJECTS:hawser_cuda_device_emulated_objects> $<TARGET_OBJECTS:hawser_cuda_kernels_emulated>)
 target_link_libraries(hawser_cuda_emulated_libraries_plugin PRIVATE hawser_cuda_host_emulated)
+
+# A plugin whose machine lacks something, beside a copy of the library, so that any program that the loader points to the
+# copy opens it.
+foreach(version 120803 130100)
+  add_library(hawser_fake_cublaslt_${version} MODULE fake_cublaslt.c)
+  target_compile_definitions(hawser_fake_cublaslt_${version} PRIVATE HAWSER_CUBLASLT_VERSION=${version})
+endforeach()
+emulated_plugin(hawser_cuda_faults_plugin gpu_faults gpu_faults.cc ${PROJECT_SOURCE_DIR}/engine/device/cuda/libraries_nvidia.cc
+                ${cuda}/cudnn/sdpa_without_cudnn.cc ${race_detector_none}
+                $<TARGET_OBJECTS:hawser_cuda_device_emulated_objects> $<TARGET_OBJECTS:hawser_cuda_kernels_emulated>)
+target_link_libraries(hawser_cuda_faults_plugin PRIVATE hawser_cuda_host_emulated)
+target_link_options(hawser_cuda_faults_plugin PRIVATE -Wl,--wrap=dlopen)
+target_compile_definitions(hawser_cuda_faults_plugin PRIVATE
+                           "HAWSER_CUBLASLT_12=\"$<TARGET_FILE:hawser_fake_cublaslt_120803>\""
+                           "HAWSER_CUBLASLT_13=\"$<TARGET_FILE:hawser_fake_cublaslt_130100>\"")
+add_dependencies(hawser_cuda_faults_plugin hawser_fake_cublaslt_120803 hawser_fake_cublaslt_130100)
+set(copy ${PROJECT_BINARY_DIR}/tests/gpu_faults/libhawser.so.0)
+add_custom_command(OUTPUT ${copy} COMMAND ${CMAKE_COMMAND} -E copy $<TARGET_FILE:hawser> ${copy} DEPENDS hawser VERBATIM)
+add_custom_target(hawser_beside_faults ALL DEPENDS ${copy})

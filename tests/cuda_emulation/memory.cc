@@ -11,9 +11,13 @@
 namespace hawser::cuda_emulation {
 namespace {
 
+constexpr int kRuntimeVersion = 13000;
+
 struct Memory {
   std::mutex mutex;
   int devices = 1;
+  int driver = kRuntimeVersion;
+  void (*before_count)() = nullptr;
   int capability = 90;  // ten times the compute capability
   const char* names[4] = {"emulated GPU", "emulated GPU", "emulated GPU", "emulated GPU"};
   int64_t bytes = int64_t{2} << 30, taken = 0, contexts = 0;
@@ -101,6 +105,8 @@ bool name_is(std::string_view symbol, std::string_view name, Call call, void** o
 }  // namespace
 
 void set_devices(int devices) { memory().devices = devices; }
+void set_driver(int version) { memory().driver = version; }
+void before_count(void (*call)()) { memory().before_count = call; }
 void set_name(int device, const char* name) { memory().names[device] = name; }
 void set_capability(int tenfold) { memory().capability = tenfold; }
 void set_memory(int64_t bytes) { memory().bytes = bytes; }
@@ -117,9 +123,11 @@ void* current() { return current_context; }
 using namespace hawser::cuda_emulation;
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  const int devices = memory().devices;
-  *count = devices > 0 ? devices : 0;
-  return devices > 0 ? cudaSuccess : devices == 0 ? cudaErrorNoDevice : cudaErrorInsufficientDriver;
+  if (memory().before_count != nullptr) memory().before_count();
+  *count = 0;
+  if (memory().driver < kRuntimeVersion) return cudaErrorInsufficientDriver;
+  *count = memory().devices;
+  return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int device) {
@@ -137,12 +145,12 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int device) {
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {
-  *version = memory().devices < 0 ? 0 : 13000;
+  *version = memory().driver;
   return cudaSuccess;
 }
 
 cudaError_t cudaRuntimeGetVersion(int* version) {
-  *version = 13000;
+  *version = kRuntimeVersion;
   return cudaSuccess;
 }
 

@@ -33,8 +33,14 @@ void pass_seconds(int64_t seconds);
 /// last stream is destroyed.
 void break_device(cudaError_t error);
 
-/// Number of GPUs; 0: cudaErrorNoDevice, -1: no driver.
+/// Number of GPUs; 0: cudaErrorNoDevice.
 void set_devices(int devices);
+
+/// Sets the newest CUDA version that the driver supports, as 1000 major + 10 minor; 0: there is no driver.
+void set_driver(int version);
+
+/// Calls `call` whenever GPUs are counted, before the answer.
+void before_count(void (*call)());
 
 /// Sets the name of one of the first four GPUs; the string must live as long as the program.
 void set_name(int device, const char* name);

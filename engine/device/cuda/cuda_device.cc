@@ -20,12 +20,22 @@ using kernels::cuda::StickyError;
 
 namespace {
 
-/// The oldest compute capability that our kernels support, which is also the oldest with bf16 products.
-constexpr int kOldestMajor = 8;
-
 int32_t code_of(cudaError_t result) {
   return static_cast<int32_t>(result == cudaErrorMemoryAllocation ? Code::kOutOfMemory
                                                                   : Code::kDeviceUnavailable);
+}
+
+/// Stores an error unless our kernels run on the GPU.
+bool is_new_enough(const cudaDeviceProp& properties, int32_t index, StickyError* failure) {
+  if (properties.major >= CudaDevice::kOldestMajor) return true;
+  char needed[96], found[384];
+  snprintf(needed, sizeof needed, "device \"cuda\" needs a GPU of compute capability %d.0 or newer",
+           CudaDevice::kOldestMajor);
+  snprintf(found, sizeof found, "GPU %d (%s) has %d.%d", static_cast<int>(index), properties.name,
+           properties.major, properties.minor);
+  failure->keep(static_cast<int32_t>(Code::kDeviceUnavailable), needed, found,
+                "choose another GPU with CUDA_VISIBLE_DEVICES, or use \"cpu\"");
+  return false;
 }
 
 }  // namespace
@@ -49,7 +59,9 @@ CudaDevice* CudaDevice::open(const DeviceRequest& request, StickyError* failure)
     failure->keep(static_cast<int32_t>(Code::kOutOfMemory), "CudaDevice", "no host memory is left", "");
     return nullptr;
   }
-  if (fails(device->describe(request.index, &operation)) || fails(device->make_streams(&operation)) ||
+  cudaDeviceProp properties;
+  if (fails(device->describe(request.index, &properties, &operation)) ||
+      !is_new_enough(properties, request.index, failure) || fails(device->make_streams(&operation)) ||
       !device->make_libraries(request, failure)) {
     device->destroy();
     return nullptr;
@@ -57,26 +69,24 @@ CudaDevice* CudaDevice::open(const DeviceRequest& request, StickyError* failure)
   return device;
 }
 
-cudaError_t CudaDevice::describe(int32_t index, const char** operation) {
+cudaError_t CudaDevice::describe(int32_t index, cudaDeviceProp* properties, const char** operation) {
   info_.kind = Kind::kCuda;
   info_.index = index;
   info_.name = name_;
   info_.captures = true;
-  cudaDeviceProp properties;
   *operation = "cudaGetDeviceProperties";
-  const cudaError_t result = cudaGetDeviceProperties(&properties, index);
+  const cudaError_t result = cudaGetDeviceProperties(properties, index);
   if (result != cudaSuccess) return result;
-  snprintf(name_, sizeof name_, "%s", properties.name);
-  info_.total_bytes = static_cast<int64_t>(properties.totalGlobalMem);
-  static_assert(sizeof info_.hardware_id == sizeof properties.uuid);
-  memcpy(info_.hardware_id, &properties.uuid, sizeof info_.hardware_id);
+  snprintf(name_, sizeof name_, "%s", properties->name);
+  info_.total_bytes = static_cast<int64_t>(properties->totalGlobalMem);
+  static_assert(sizeof info_.hardware_id == sizeof properties->uuid);
+  memcpy(info_.hardware_id, &properties->uuid, sizeof info_.hardware_id);
   for (Queue& queue : queues_) {
-    queue.stream.multiprocessors = properties.multiProcessorCount;
-    queue.stream.most_shared_bytes = properties.sharedMemPerBlockOptin;
+    queue.stream.multiprocessors = properties->multiProcessorCount;
+    queue.stream.most_shared_bytes = properties->sharedMemPerBlockOptin;
     queue.stream.context = &context_;
   }
-  *operation = "a GPU of compute capability 8.0 or newer is needed";
-  return properties.major >= kOldestMajor ? cudaSuccess : cudaErrorNoKernelImageForDevice;
+  return cudaSuccess;
 }
 
 cudaError_t CudaDevice::make_streams(const char** operation) {

@@ -20,6 +20,9 @@ namespace hawser::device {
 
 class CudaDevice final : public Device {
  public:
+  /// The oldest compute capability that our kernels support, which is also the oldest with bf16 products.
+  static constexpr int kOldestMajor = 8;
+
   /// Opens GPU request.index, creating its context if there is none. On failure writes the reason to
   /// `failure` and returns null.
   static CudaDevice* open(const DeviceRequest& request, kernels::cuda::StickyError* failure);
@@ -68,7 +71,7 @@ class CudaDevice final : public Device {
  private:
   explicit CudaDevice(const kernels::cuda::Context& context);
   ~CudaDevice() = default;
-  cudaError_t describe(int32_t index, const char** operation);
+  cudaError_t describe(int32_t index, cudaDeviceProp* properties, const char** operation);
   cudaError_t make_streams(const char** operation);
   cudaError_t make_next_stream(const char** operation);
   /// Checks and clears new memory.

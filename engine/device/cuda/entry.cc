@@ -22,20 +22,34 @@ struct VersionText {
   char text[16];
 };
 
-/// Writes why there is no GPU, and what to do.
+/// Writes what was found instead of a GPU, what is needed, and what to do.
 void explain_absence(cudaError_t result, char* error, int64_t error_bytes) {
-  int driver = 0, needed = 0;
+  int driver = 0, runtime = 0;
   cudaDriverGetVersion(&driver);  // 0 if there is none
-  cudaRuntimeGetVersion(&needed);
-  char found[128] = "this machine has no NVIDIA driver (libcuda.so.1 was not found)";
-  if (driver != 0)
-    snprintf(found, sizeof found, "the NVIDIA driver here is for CUDA %s", VersionText(driver).text);
+  cudaRuntimeGetVersion(&runtime);
+  const VersionText found(driver), needed(runtime);
+  char reason[192];
+  const char* advice = "install the driver";
+  if (driver == 0) {
+    snprintf(reason, sizeof reason,
+             "this machine has no NVIDIA driver (libcuda.so.1 was not found), and this library needs one for "
+             "CUDA %s or newer",
+             needed.text);
+  } else if (result == cudaErrorInsufficientDriver) {
+    snprintf(reason, sizeof reason,
+             "the NVIDIA driver here is for CUDA %s, and this library needs one for CUDA %s or newer",
+             found.text, needed.text);
+    advice = "update the driver";
+  } else {
+    snprintf(reason, sizeof reason,
+             "the NVIDIA driver here, for CUDA %s, finds no GPU, and this library needs one of compute "
+             "capability %d.0 or newer",
+             found.text, CudaDevice::kOldestMajor);
+    advice = "check which GPUs nvidia-smi lists and CUDA_VISIBLE_DEVICES allows";
+  }
   snprintf(error, static_cast<size_t>(error_bytes),
-           "no CUDA device: %s, and this library needs one for CUDA %s or newer [cudaGetDeviceCount: %s "
-           "(%d): %s]; "
-           "install or update the driver, or use \"cpu\"",
-           found, VersionText(needed).text, cudaGetErrorName(result), static_cast<int>(result),
-           cudaGetErrorString(result));
+           "no CUDA device: %s [cudaGetDeviceCount: %s (%d): %s]; %s, or use \"cpu\"", reason,
+           cudaGetErrorName(result), static_cast<int>(result), cudaGetErrorString(result), advice);
 }
 
 /// Names of devices, which live as long as the library. Every call of list writes the same names.

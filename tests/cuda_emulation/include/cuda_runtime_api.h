@@ -14,7 +14,6 @@ using cudaGraphExec_t = struct CUgraphExec_st*;
 inline constexpr cudaError_t cudaErrorInsufficientDriver = static_cast<cudaError_t>(35);
 inline constexpr cudaError_t cudaErrorNoDevice = static_cast<cudaError_t>(100);
 inline constexpr cudaError_t cudaErrorInvalidDevice = static_cast<cudaError_t>(101);
-inline constexpr cudaError_t cudaErrorNoKernelImageForDevice = static_cast<cudaError_t>(209);
 inline constexpr cudaError_t cudaErrorInvalidResourceHandle = static_cast<cudaError_t>(400);
 inline constexpr cudaError_t cudaErrorSymbolNotFound = static_cast<cudaError_t>(500);
 inline constexpr cudaError_t cudaErrorNotReady = static_cast<cudaError_t>(600);

@@ -24,12 +24,28 @@ std::string list_error() {
 }
 
 TEST(EmulatedGpu, WithoutADriverTheListSaysWhatIsMissing) {
-  cuda_emulation::set_devices(-1);
+  cuda_emulation::set_driver(0);
   expect_says(list_error(), {"no CUDA device", "no NVIDIA driver", "CUDA 13.0", "(35)", "use \"cpu\""});
+  cuda_emulation::set_driver(12040);
+  expect_says(list_error(), {"for CUDA 12.4", "CUDA 13.0 or newer", "update the driver"});
+  cuda_emulation::set_driver(13000);
   cuda_emulation::set_devices(0);
-  expect_says(list_error(), {"no CUDA device", "CUDA 13.0", "(100)"});
+  expect_says(list_error(), {"finds no GPU", "compute capability 8.0", "(100)"});
   cuda_emulation::set_devices(1);
   EXPECT_EQ(list_error(), "");
+}
+
+TEST(EmulatedGpu, OneThatIsTooOldIsRefused) {
+  cuda_emulation::set_capability(75);
+  try {
+    const OpenedDevice gpu;
+    ADD_FAILURE() << "opened";
+  } catch (const Error& error) {
+    expect_says(error.message(), {"compute capability 8.0 or newer", "GPU 0 (emulated GPU) has 7.5"});
+  }
+  cuda_emulation::set_capability(80);
+  const OpenedDevice oldest;
+  cuda_emulation::set_capability(90);
 }
 
 TEST(EmulatedGpu, WorkIsAsLateAsItMayBe) {

@@ -7,5 +7,6 @@ mod comm;
 mod complete;
 mod config;
 mod engine;
+mod gpu_faults;
 mod same_bits;
 mod tiny;
