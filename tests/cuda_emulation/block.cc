@@ -309,6 +309,22 @@ cudaError_t launch(const cudaLaunchConfig_t& config, void (*run)(void* arg), voi
   return cudaSuccess;
 }
 
+namespace {
+std::vector<RecordedLaunch>* recorded = nullptr;
+}  // namespace
+
+void record_launches(std::vector<RecordedLaunch>* to) { recorded = to; }
+
+bool records_launches() { return recorded != nullptr; }
+
+bool is_recorded(const void* kernel, const cudaLaunchConfig_t& config) {
+  if (recorded == nullptr) return false;
+  const dim3 &grid = config.gridDim, &block = config.blockDim;
+  recorded->push_back({kernel, int64_t{grid.x} * grid.y * grid.z,
+                       static_cast<int>(block.x * block.y * block.z), config.dynamicSmemBytes});
+  return true;
+}
+
 cudaError_t allow_shared_memory(int bytes) {
   if (bytes > static_cast<int>(sizeof(dynamic_shared_memory))) return cudaErrorInvalidValue;
   shared_allowed = std::max(kSharedByDefault, bytes);

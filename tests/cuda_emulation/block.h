@@ -23,6 +23,9 @@ bool is_on_a_stack(uintptr_t address);
 /// Records a finding with its launch, block and thread.
 void report(const std::string& what);
 
+/// True if work is recorded instead of run (emulation.h).
+bool records_launches();
+
 /// The shared memory of a launch, [begin, end), within that of the device, [begin, end_of_all).
 struct SharedMemory {
   uintptr_t begin = 0, end = 0, end_of_all = 0;

@@ -3,6 +3,7 @@
 // memory) until a test takes them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -20,5 +21,17 @@ std::vector<std::string> take_findings();
 
 /// Returns the number of launches since the start of the program.
 int64_t launches();
+
+/// A launch that was recorded instead of run.
+struct RecordedLaunch {
+  const void* kernel = nullptr;  ///< the address of its function
+  int64_t blocks = 0;
+  int threads = 0;
+  size_t shared_bytes = 0;
+};
+
+/// From now on, work is not run, and launches are appended to `to`; null: work is run again. Arguments are
+/// never accessed, so that they can have the sizes of a GPU's memory.
+void record_launches(std::vector<RecordedLaunch>* to);
 
 }  // namespace hawser::cuda_emulation
