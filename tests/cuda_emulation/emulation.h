@@ -22,6 +22,11 @@ std::vector<std::string> take_findings();
 /// Returns the number of launches since the start of the program.
 int64_t launches();
 
+/// Only in programs with the race detector: counts the bytes of [begin, end) that kernels read and write from
+/// now on, each as often as it is accessed.
+void count_accesses(const void* begin, const void* end);
+int64_t accessed_bytes();
+
 /// A launch that was recorded instead of run.
 struct RecordedLaunch {
   const void* kernel = nullptr;  ///< the address of its function

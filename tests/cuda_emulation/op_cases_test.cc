@@ -4,7 +4,9 @@
 
 #include "kernels/cuda/table.h"
 #include "tests/cuda_emulation/emulated_stream.h"
+#include "tests/harness/kernel_levels.h"
 #include "tests/harness/run_op_case.h"
+#include "tests/harness/test_stream.h"
 
 namespace hawser::testing {
 namespace op_cases_test {
@@ -29,6 +31,16 @@ TEST_P(EmulatedOpCases, AgreeWithTheReferenceInEveryOrderOfThreads) {
     expect_close(*c, got, run_reference(*c));
     EXPECT_TRUE(run(*c, Order::kShuffled) == got) << "other bits in another order";
   }
+}
+
+/// Updates on the host and on a GPU may follow each other (offload, checkpoints), so both round alike.
+TEST(EmulatedOptimizers, HaveTheBitsOfTheCpu) {
+  for (const char* const op : {"adamw", "sgd", "lion"})
+    for (const OpCase* c : emulated_cases_of(op)) {
+      SerialStream cpu;
+      EXPECT_TRUE(run(*c, Order::kAscending) == run_fast(*c, *kernel_tables().back(), cpu))
+          << op << "/" << c->name;
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, EmulatedOpCases, ::testing::ValuesIn(all_ops()),

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "tests/cuda_emulation/block.h"
+#include "tests/cuda_emulation/emulation.h"
 
 namespace hawser::cuda_emulation {
 namespace {
@@ -60,6 +61,11 @@ class Page {
 };
 
 SharedMemory shared_memory;
+
+struct Counted {
+  uintptr_t begin = 0, end = 0;
+  int64_t bytes = 0;
+} counted;
 
 Page& page_of(uintptr_t address) {
   static std::unordered_map<uintptr_t, std::unique_ptr<Page>> pages;
@@ -122,6 +128,7 @@ void see_write(Cell& cell, uintptr_t address, const Access& now) {
 void see_access(uintptr_t address, uintptr_t bytes, bool writes) {
   const Here* at = here();
   if (at == nullptr || is_on_a_stack(address)) return;
+  if (address - counted.begin < counted.end - counted.begin) counted.bytes += static_cast<int64_t>(bytes);
   const uint64_t owner = is_shared(address) ? at->block : at->launch;
   if (is_shared(address) && address + bytes > shared_memory.end) {
     report("shared memory beyond what the launch asked for");
@@ -142,6 +149,12 @@ void see_access(uintptr_t address, uintptr_t bytes, bool writes) {
 }
 
 void watch_shared_memory(const SharedMemory& shared) { shared_memory = shared; }
+
+void count_accesses(const void* begin, const void* end) {
+  counted = {reinterpret_cast<uintptr_t>(begin), reinterpret_cast<uintptr_t>(end)};
+}
+
+int64_t accessed_bytes() { return counted.bytes; }
 
 }  // namespace hawser::cuda_emulation
 

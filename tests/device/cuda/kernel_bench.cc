@@ -7,103 +7,15 @@
 #include <cmath>
 #include <cstdio>
 #include <exception>
-#include <functional>
 #include <random>
 #include <string>
 
-#include "tests/device/cuda/opened_device.h"
+#include "tests/device/cuda/bench_device.h"
 
 namespace hawser::testing {
 namespace {
 
 using namespace kernels;
-
-constexpr int kRounds = 20, kWindows = 5;
-
-class Bench {
- public:
-  explicit Bench(bool deterministic) : gpu_(0, deterministic), order_(deterministic ? "" : ", any order") {}
-
-  /// Returns n normal values without zeros, which use less power and run faster.
-  void* values(int64_t n, DType type) {
-    float* const as_f32 = gpu_.on_device<float>(n);
-    std::mt19937 random(1);
-    std::normal_distribution<float> normal(0, 0.02f);
-    std::vector<float> piece(static_cast<size_t>(std::min<int64_t>(n, 1 << 20)));
-    for (float& value : piece) value = normal(random);
-    for (int64_t at = 0; at < n; at += static_cast<int64_t>(piece.size())) {
-      piece.resize(static_cast<size_t>(std::min<int64_t>(n - at, static_cast<int64_t>(piece.size()))));
-      gpu_.write(as_f32 + at, piece);
-    }
-    if (type == DType::kF32) return as_f32;
-    void* const narrow = gpu_.on_device<char>(n * dtype_bytes(type));
-    gpu_->kernels().convert({narrow, as_f32, type, DType::kF32, n}, stream());
-    gpu_.ok(gpu_->synchronize(kCompute));
-    return narrow;
-  }
-  void write(int32_t* to, const std::vector<int32_t>& values) { gpu_.write(to, values); }
-  char* bytes(int64_t n) { return gpu_.on_device<char>(std::max<int64_t>(n, 1)); }
-  const KernelTable& table() { return gpu_->kernels(); }
-  Stream& stream() { return gpu_->stream(kCompute); }
-  device::Device& device() { return *gpu_; }
-
-  /// Returns the seconds of one call: the median of windows of many calls.
-  double seconds(const std::function<void()>& call) {
-    std::vector<double> windows;
-    for (int i = 0; i < 3; ++i) call();
-    for (int window = 0; window < kWindows; ++window) {
-      gpu_.ok(gpu_->record(begin_, kCompute));
-      for (int round = 0; round < kRounds; ++round) call();
-      gpu_.ok(gpu_->record(end_, kCompute));
-      gpu_.ok(gpu_->wait_on_host(end_));
-      double seconds = 0;
-      gpu_.ok(gpu_->elapsed(begin_, end_, &seconds));
-      windows.push_back(seconds / kRounds);
-    }
-    std::sort(windows.begin(), windows.end());
-    return windows[windows.size() / 2];
-  }
-
-  /// Measures a kernel that moves `bytes` of memory.
-  void memory_bound(const char* name, double bytes, const std::function<void()>& call) {
-    const double rate = bytes / seconds(call);
-    begin_line(name);
-    std::printf("\"unit\": \"GB/s\", \"value\": %.0f, \"limit\": %.0f, \"share\": %.3f}\n", rate * 1e-9,
-                copy_rate_ * 1e-9, rate / copy_rate_);
-  }
-  /// Measures a product with this many operations.
-  void compute_bound(const char* name, double operations, const std::function<void()>& call) {
-    const double rate = operations / seconds(call);
-    product_rate_ = std::max(product_rate_, rate);
-    begin_line(std::string(name) + order_);
-    std::printf("\"unit\": \"TFLOP/s\", \"value\": %.1f, \"limit\": %.1f, \"share\": %.3f}\n", rate * 1e-12,
-                product_rate_ * 1e-12, rate / product_rate_);
-  }
-  void measure_copy() {
-    constexpr int64_t kBytes = int64_t{1} << 30;
-    char* const from = bytes(kBytes);
-    char* const to = bytes(kBytes);
-    copy_rate_ = 2.0 * kBytes / seconds([&] { gpu_.ok(gpu_->copy_inside(to, from, kBytes, kCompute)); });
-    begin_line("copy");
-    std::printf("\"unit\": \"GB/s\", \"value\": %.0f}\n", copy_rate_ * 1e-9);
-  }
-
- private:
-  /// Prints the kernel and the libraries that computed it. A missing library may be reported only after the
-  /// first call.
-  void begin_line(const std::string& kernel) {
-    const std::string choices = gpu_->choices();
-    std::printf("{\"kernel\": \"%s\", \"gpu\": \"%s\", \"libraries\": \"%s\", \"device_without\": \"%s\", ",
-                kernel.c_str(), gpu_->info().name, choices.substr(0, choices.find('\n')).c_str(),
-                gpu_->info().without);
-  }
-
-  OpenedDevice gpu_;
-  const char* const order_;  ///< suffix of the kernel's name if its order is not the deterministic one
-  device::Event* const begin_ = gpu_.event();
-  device::Event* const end_ = gpu_.event();
-  double copy_rate_ = 0, product_rate_ = 0;
-};
 
 Matmul product(void* c, const void* a, const void* b, int64_t m, int64_t n, int64_t k, bool b_transposed) {
   Matmul args;
@@ -177,21 +89,18 @@ void epilogues(Bench& bench) {
 
 void norms(Bench& bench) {
   constexpr int64_t kRows = 65536, kWidth = 4096;
-  constexpr double kElements = static_cast<double>(kRows) * kWidth;
   NormForward f;
   f.y = bench.bytes(kRows * kWidth * 2), f.x = bench.values(kRows * kWidth, DType::kF32);
   f.rstd = reinterpret_cast<float*>(bench.bytes(kRows * 4)), f.weight = bench.values(kWidth, DType::kF32);
   f.y_type = DType::kBf16, f.rows = kRows, f.d = f.y_stride = f.x_stride = kWidth;
-  bench.memory_bound("rms_norm forward f32 -> bf16", kElements * 6,
-                     [&] { bench.table().norm_forward(f, bench.stream()); });
+  bench.memory_bound<&KernelTable::norm_forward>("rms_norm forward f32 -> bf16", f);
   NormBackward b;
   b.dx = bench.values(kRows * kWidth, DType::kF32),
   b.dweight = reinterpret_cast<float*>(bench.bytes(kWidth * 4));
   b.dy = f.y, b.dy_type = DType::kBf16, b.x = f.x, b.weight = f.weight, b.rstd = f.rstd;
   b.rows = kRows, b.d = b.dx_stride = b.dy_stride = b.x_stride = kWidth, b.dx_accumulate = true;
   b.workspace = bench.bytes(bench.table().norm_backward_workspace_bytes(b, bench.stream().num_workers));
-  bench.memory_bound("rms_norm backward, residual added", kElements * 14,
-                     [&] { bench.table().norm_backward(b, bench.stream()); });
+  bench.memory_bound<&KernelTable::norm_backward>("rms_norm backward, residual added", b);
 }
 
 void element_wise(Bench& bench) {
@@ -200,13 +109,11 @@ void element_wise(Bench& bench) {
   swiglu.y = bench.bytes(kRows * kWidth * 2), swiglu.h = bench.values(kRows * kWidth * 2, DType::kBf16);
   swiglu.type = DType::kBf16, swiglu.rows = kRows, swiglu.f = kWidth, swiglu.kind = Activation::kSilu;
   swiglu.gated = true;
-  bench.memory_bound("swiglu forward bf16", static_cast<double>(kRows) * kWidth * 6,
-                     [&] { bench.table().activation_forward(swiglu, bench.stream()); });
+  bench.memory_bound<&KernelTable::activation_forward>("swiglu forward bf16", swiglu);
   ActivationBackward back;
   back.dh = bench.bytes(kRows * kWidth * 4), back.dy = swiglu.y, back.h = swiglu.h, back.type = DType::kBf16;
   back.rows = kRows, back.f = kWidth, back.kind = Activation::kSilu, back.gated = true;
-  bench.memory_bound("swiglu backward bf16", static_cast<double>(kRows) * kWidth * 10,
-                     [&] { bench.table().activation_backward(back, bench.stream()); });
+  bench.memory_bound<&KernelTable::activation_backward>("swiglu backward bf16", back);
 }
 
 void adamw(Bench& bench) {
@@ -221,8 +128,24 @@ void adamw(Bench& bench) {
   device::check(bench.device(), bench.device().copy_to_device(there, &scalars, sizeof scalars, kCompute));
   device::check(bench.device(), bench.device().synchronize(kCompute));
   a.scalars = there;
-  bench.memory_bound("adamw, 124M, bf16 copy", static_cast<double>(kN) * 30,
-                     [&] { bench.table().adamw(a, bench.stream()); });
+  bench.memory_bound<&KernelTable::adamw>("adamw, 124M, bf16 copy", a);
+}
+
+/// The gradient of the embedding of GPT-2 124M. Of the indices, as of words, small ones are more frequent.
+void look_up(Bench& bench) {
+  constexpr int64_t kRows = 65536, kTable = 50304, kWidth = 768;
+  std::vector<int32_t> index(kRows);
+  std::mt19937 random(1);
+  std::uniform_real_distribution<double> logarithm(0, std::log(kTable));
+  for (int32_t& i : index) i = static_cast<int32_t>(std::exp(logarithm(random))) - 1;
+  auto* const there = reinterpret_cast<int32_t*>(bench.bytes(kRows * 4));
+  bench.write(there, index);
+  EmbeddingBackward e;
+  e.dweight = reinterpret_cast<float*>(bench.bytes(kTable * kWidth * 4)), e.index = there;
+  e.dx = static_cast<float*>(bench.values(kRows * kWidth, DType::kF32));
+  e.rows = kRows, e.d = kWidth, e.table_rows = kTable;
+  e.workspace = bench.bytes(bench.table().embedding_backward_workspace_bytes(e, bench.stream().num_workers));
+  bench.memory_bound<&KernelTable::embedding_backward>("look-up gradient of gpt2-124m, 65536 rows", e);
 }
 
 /// Gradients in records of integers: encoded, decoded, and summed over 8 members.
@@ -234,18 +157,15 @@ void records(Bench& bench) {
     const std::string of = type == DType::kI8Block ? " int8" : " int4";
     const int64_t bytes = dtype_bytes(type, kN), part = kN / kMembers;
     char* const packed = bench.bytes(bytes);
-    bench.memory_bound(("encode" + of).c_str(), static_cast<double>(bytes + kN * 4), [&] {
-      bench.table().block_encode({packed, type, x, DType::kF32, kN}, bench.stream());
-    });
-    bench.memory_bound(("decode" + of).c_str(), static_cast<double>(bytes + kN * 4), [&] {
-      bench.table().block_decode({y, DType::kF32, packed, type, kN}, bench.stream());
-    });
+    bench.memory_bound<&KernelTable::block_encode>(("encode" + of).c_str(),
+                                                   BlockEncode{packed, type, x, DType::kF32, kN});
+    bench.memory_bound<&KernelTable::block_decode>(("decode" + of).c_str(),
+                                                   BlockDecode{y, DType::kF32, packed, type, kN});
     const void* in[kMembers];
     for (int64_t m = 0; m < kMembers; ++m) in[m] = packed + m * (bytes / kMembers);
     OrderedSum sum;
     sum.out = y, sum.in = in, sum.in_type = type, sum.members = kMembers, sum.n = part;
-    bench.memory_bound(("sum of 8" + of).c_str(), static_cast<double>(bytes + part * 4),
-                       [&] { bench.table().ordered_sum(sum, bench.stream()); });
+    bench.memory_bound<&KernelTable::ordered_sum>(("sum of 8" + of).c_str(), sum);
   }
 }
 
@@ -313,8 +233,7 @@ void head(Bench& bench) {
   loss.rows = kRows, loss.vocab = kVocab, loss.stride = kStride;
   loss.type = DType::kBf16, loss.backward = true;
   bench.table().matmul(forward, bench.stream());
-  bench.memory_bound("cross entropy, 8192 x 50257 bf16", 3.0 * kRows * kVocab * 2,
-                     [&] { bench.table().cross_entropy(loss, bench.stream()); });
+  bench.memory_bound<&KernelTable::cross_entropy>("cross entropy, 8192 x 50257 bf16", loss);
   bench.compute_bound("head + cross entropy of gpt2-124m", 6.0 * kRows * kVocab * kWidth, [&] {
     bench.table().matmul(forward, bench.stream());
     bench.table().cross_entropy(loss, bench.stream());
@@ -360,7 +279,8 @@ const Family kFamilies[] = {{"products", products},   {"epilogues", epilogues},
                             {"attention", attention}, {"attention_any_order", attention, false},
                             {"head", head},           {"experts", experts},
                             {"norms", norms},         {"element_wise", element_wise},
-                            {"adamw", adamw},         {"records", records}};
+                            {"adamw", adamw},         {"look_up", look_up},
+                            {"records", records}};
 
 /// Runs a family; its failure does not affect the other families. Returns true if it did not fail.
 bool run(const Family& family) {
