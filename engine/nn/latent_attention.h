@@ -64,8 +64,10 @@ class LatentAttention final : private KeySource {
 
   LatentSaved take_saved(const Context& ctx, Region& inputs, Region& core, Region& kept) const;
   DType y_type(const Context& ctx) const { return out_.writes_once() ? ctx.branch_type() : DType::kF32; }
-  /// Two projections may add to dx, so it is f32.
-  static DType dx_type() { return DType::kF32; }
+  /// Without compressed queries, two projections add to dx, so it is f32.
+  DType dx_type(const Context& ctx) const {
+    return q_norm_ && down_.writes_once() ? ctx.branch_type() : DType::kF32;
+  }
   void forward(const Context& ctx, const LatentSaved& saved, const float* cos_sin, const BranchSum& y,
                const void* x) const;
   void recompute(const Context& ctx, LatentSaved saved, const float* cos_sin, const void* x,

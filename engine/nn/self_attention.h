@@ -27,7 +27,7 @@ class SelfAttention {
 
   SelfAttentionSaved take_saved(const Context& ctx, Region& inputs, Region& core, Region& kept) const;
   DType y_type(const Context& ctx) const { return latent_ ? latent_->y_type(ctx) : plain_->y_type(ctx); }
-  DType dx_type(const Context& ctx) const { return latent_ ? latent_->dx_type() : plain_->dx_type(ctx); }
+  DType dx_type(const Context& ctx) const { return latent_ ? latent_->dx_type(ctx) : plain_->dx_type(ctx); }
   void forward(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin, const BranchSum& y,
                const void* x) const;
   void recompute(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin, const void* x,
