@@ -27,6 +27,7 @@ NARROW = {
     "column_dot_kernel": "a column for each thread",
     "row_squares_kernel": "rows of any length",
     "delta_kernel": "heads of any size",
+    "attention_sinks_cu": "heads of any size",
     "sum_of_squares_kernel": "one element for each thread keeps the order of sums",
     "nf4_cu": "33 bytes hold 64 numbers",
     "records_cu": "records of 66 and 129 bytes; to encode one, the lanes of a warp read consecutive numbers",
