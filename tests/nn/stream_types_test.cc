@@ -180,8 +180,8 @@ TEST_P(StreamTypes, NarrowStreamsSaveReadAndWriteLess) {
   }
 }
 
-/// Branches write 2 bytes per element, and the sums read 2, unless experts, an adapter or the second projection
-/// of latent attention add to the output.
+/// Branches write 2 bytes per element, and the sums read 2, unless experts, an adapter or the second
+/// projection of latent attention add to the output.
 TEST_P(StreamTypes, NarrowBranchesReadAndWriteLess) {
   const nn::ModelConfig model = resolve_variant(GetParam()).model;
   const VariantStep with(GetParam(), {}, stream_in_parts<true, false>(), DType::kBf16),
