@@ -2,8 +2,8 @@
 // Prints the median tokens per second, the share of this machine's limit (measured in the same run),
 // anonymous memory divided by the plan's, and another trainer's speed if its command is given.
 //
-//   bench_training [--preset gpt2-124m] [--rows 4] [--tokens 64] [--precision fp32|bf16|fp16|fp8] [--threads 2]
-//                  [--steps 10] [--adapter stored|nf4|dora] [--peer 'COMMAND']
+//   bench_training [--preset gpt2-124m] [--rows 4] [--tokens 64] [--precision fp32|bf16|fp16|fp8]
+//                  [--threads 2] [--steps 10] [--adapter stored|nf4|dora] [--peer 'COMMAND']
 //
 // --adapter trains an adapter of rank 16 on all linear layers: over a base as stored, over a base in NF4, or
 // with magnitudes over a base as stored (dora). The limit is still that of training all weights.

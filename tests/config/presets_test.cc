@@ -31,7 +31,7 @@ int64_t count_parameters(const ModelConfig& m) {
       (m.is_latent() ? latent : plain) + (m.qk_norm ? 2 * m.head_dim : 0) + (m.sinks ? m.heads : 0);
   const int64_t sparse =
       m.moe.experts * (m.width + mlp(m.moe.width) + (m.moe.has_bias() ? 1 : 0) + (m.bias.router ? 1 : 0)) +
-      mlp(m.moe.shared_width) + (m.moe.shared_gate ? m.width : 0);
+      (m.moe.shared_width > 0 ? mlp(m.moe.shared_width) : 0) + (m.moe.shared_gate ? m.width : 0);
   int64_t layers = m.layers * (attention + norm * (m.post_norm ? 4 : 2));
   for (int64_t i = 0; i < m.layers; ++i) layers += m.is_sparse(i) ? sparse : mlp(m.mlp_width);
   const int64_t positions = m.position == Position::kLearned ? m.context * m.width : 0;

@@ -226,13 +226,11 @@ std::string name_of(const Gated& p, DType type) {
 
 std::vector<Gated> activations() {
   std::vector<Gated> all;
-  for (const Activation kind :
-       {Activation::kGelu, Activation::kGeluTanh, Activation::kSilu, Activation::kClampedSilu})
-    for (const bool gated : {false, true}) {
-      if (kind == Activation::kClampedSilu && !gated) continue;
+  using enum Activation;
+  for (const Activation kind : {kGelu, kGeluTanh, kSilu, kClampedSilu})
+    for (const bool gated : {false, true})
       for (const auto& [rows, f] : {std::pair<int64_t, int64_t>{1, 1}, {6, 37}, {21, 1100}})
-        all.push_back({kind, gated, f != 1, rows, f});
-    }
+        if (gated || kind != kClampedSilu) all.push_back({kind, gated, f != 1, rows, f});
   return all;
 }
 
