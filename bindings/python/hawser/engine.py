@@ -280,8 +280,7 @@ class Engine(Handle):
         if out is None:
             shape = self._shape(name)
             if shape is None:
-                counts = {tensor["hugging_face_name"]: tensor["count"] for tensor in self.tensors()}
-                shape = (counts.get(name, 0),)
+                shape = (sum(tensor["count"] for tensor in self.tensors() if tensor["hugging_face_name"] == name),)
             out = import_numpy().empty(shape, "float32")
         _native.hws_tensor_get(self._open, number, name, out)
         return out

@@ -287,6 +287,13 @@ def test_tensors_are_copied_set_and_viewed(engine):
         view[0] = 0
 
 
+def test_a_hugging_face_tensor_may_hold_several_parameters(engine):
+    name = next(t["hugging_face_name"] for t in engine.tensors() if "c_attn.weight" in (t["hugging_face_name"] or ""))
+    parts = [engine.tensor(t["name"]) for t in engine.tensors() if t["hugging_face_name"] == name]
+    assert len(parts) == 3
+    assert (engine.tensor(name).reshape(-1, 3 * len(parts[0])) == numpy.concatenate(parts).T).all()
+
+
 def test_checkpoints_saved_and_loaded_with_and_without_waiting(engine, tmp_path):
     engine.set_source(endless())
     engine.train(until_step=3)
