@@ -65,6 +65,8 @@ TEST_F(ModelCommands, ConvertWritesTheMovingAverage) {
   succeed("convert averaged folder --average");
   EXPECT_EQ(loss("folder"), loss("averaged --average"));
   EXPECT_NE(loss("folder"), loss("averaged"));
+  const std::string prompt = " --prompt 'the rope' --max-tokens 40 --temperature 0";
+  EXPECT_EQ(succeed("generate averaged --average" + prompt).out, succeed("generate folder" + prompt).out);
   succeed("convert averaged model.gguf --average");
   succeed("convert averaged plain.gguf");
   EXPECT_NE(read_text(path("model.gguf")), read_text(path("plain.gguf")));
@@ -77,6 +79,21 @@ TEST_F(ModelCommands, ConvertWritesTheMovingAverage) {
   succeed("convert tuned averages --adapter --average");
   EXPECT_NE(read_text(path("adapter/adapter_model.safetensors")),
             read_text(path("averages/adapter_model.safetensors")));
+}
+
+TEST_F(ModelCommands, TrainFollowsATeacherWhoseRowsAreKept) {
+  const std::string config = " --set /teacher/top=8 --set /train/steps=20";
+  const std::string said =
+      succeed("train config.json --data text.txt --teacher run --out student" + config).out;
+  EXPECT_NE(said.find("teacher"), std::string::npos) << said;
+  const std::string kept = path("student/checkpoints/teacher.safetensors"), rows = read_text(kept);
+  EXPECT_FALSE(rows.empty());
+  const auto written = std::filesystem::last_write_time(kept);
+  succeed("train --resume student --set /train/steps=22 --set /schedule/decay_steps=20");
+  EXPECT_EQ(read_text(kept), rows);
+  EXPECT_EQ(std::filesystem::last_write_time(kept), written);
+  EXPECT_NE(read_text(path("student/metrics.jsonl")), read_text(path("run/metrics.jsonl")));
+  refused("train config.json --data text.txt --teacher missing --out other", {"missing"});
 }
 
 TEST_F(ModelCommands, GenerateContinuesTextAndTokens) {
