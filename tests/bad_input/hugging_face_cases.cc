@@ -181,8 +181,8 @@ std::vector<Case> configs_of_experts() {
           R"({"model_type": "deepseek_v3", "quantization_config": {"quant_method": "fp8", "fmt": "e5m2"}})",
           {"/quantization_config has fmt \"e5m2\"; only \"e4m3\" is supported",
            "is fp8 and has no weight_block_size; only [128, 128] is supported"}),
-      config(R"({"model_type": "llama", "quantization_config":
-                 {"quant_method": "fp8", "weight_block_size": [64, 64], "activation_scheme": "static"}})",
+      config(R"({"model_type": "llama", "quantization_config": {"quant_method": "fp8", )"
+             R"("weight_block_size": [64, 64], "activation_scheme": "static"}})",
              {"has weight_block_size [64,64]; only [128, 128] is supported",
               "has activation_scheme \"static\"; only \"dynamic\" is supported"}),
       config(R"({"model_type": "qwen3_moe", "partial_rotary_factor": 0.5})",
