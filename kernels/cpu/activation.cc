@@ -43,11 +43,12 @@ HWS_INLINE void store_as(E* p, const Group<N>& x) {
 }
 
 /// Calls body(j, v) for the vectors of n elements: groups on levels where they make exponentials faster, then
-/// single vectors. Only the type of v matters: it is the type that body must load and store.
-template <class Body>
+/// single vectors. Only the type of v matters: it is the type that body must load and store. The clamped
+/// activation has no groups, to save code: models have it in their experts (expert_activation.cc).
+template <Activation kKind, class Body>
 HWS_INLINE void for_vectors(int64_t n, const Body& body) {
   int64_t j = 0;
-  if constexpr (ScalesNear<Group<kGroup>>)
+  if constexpr (ScalesNear<Group<kGroup>> && kKind != Activation::kClampedSilu)
     for (; j + kGroup * kLanes <= n; j += kGroup * kLanes) body(j, Group<kGroup>{});
   for (; j < n; j += kLanes) body(j, vzero());
 }
@@ -55,7 +56,7 @@ HWS_INLINE void for_vectors(int64_t n, const Body& body) {
 /// y[j] = act(h[j]) (* the factor of up[j] if gated).
 template <Activation kKind, bool kGated, class E>
 void forward_vectors(const Range<E>& r, int64_t n) {
-  for_vectors(
+  for_vectors<kKind>(
       n, [&](int64_t j, auto type) __attribute__((always_inline)) {
         using V = decltype(type);
         const auto value = Act<kKind>::value(load_as<V>(r.h + j));
@@ -66,7 +67,7 @@ void forward_vectors(const Range<E>& r, int64_t n) {
 /// dh[j] = dy[j] * act'(h[j]) (* the factor of up[j] if gated, and dup[j] its gradient), and y as above.
 template <Activation kKind, bool kGated, class E>
 void backward_vectors(const Range<E>& r, int64_t n) {
-  for_vectors(
+  for_vectors<kKind>(
       n, [&](int64_t j, auto type) __attribute__((always_inline)) {
         using V = decltype(type);
         V value, slope;
