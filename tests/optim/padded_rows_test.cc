@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "engine/assembly/assemble.h"
+#include "engine/assembly/engine_plans.h"
+#include "engine/nn/model.h"
 #include "engine/optim/optimizer.h"
 #include "kernels/include/levels.h"
 #include "tests/harness/test_stream.h"
