@@ -9,7 +9,7 @@ score: bugs caught / bugs planted. A bug that hangs or crashes the test counts a
 
     run.py              all bugs
     run.py --only 7 12  only these bugs, by number
-    run.py --tenth 3    every tenth bug, from the fourth on (--tenth day: from another one each day), without those in
+    run.py --part 3     every twentieth bug, from the fourth on (--part day: from another one each day), without those in
                         headers, for which many files are compiled
     run.py --check      only checks that all bugs can still be planted
 """
@@ -33,6 +33,7 @@ from planting import NotPlanted, edits_of, planted
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 FEWEST_BUGS = 100
+PARTS = 20
 MOST_ADDED_LINES = 8  # the limit for a bug
 CAUGHT_BY = re.compile(r"^Caught by: (\w+)(?: (\S+))?$", re.M)
 RACE = "\nRace: "  # a bug with such a line may need several runs of its test
@@ -311,11 +312,11 @@ def score(build, bugs, jobs):
     return caught == tried and broken == 0
 
 
-def tenth_of(text):
+def part_of(text):
     if text == "day":
-        return int(os.environ.get("HAWSER_DAY") or time.time() // 86400) % 10
-    if text not in list("0123456789"):
-        raise argparse.ArgumentTypeError("a digit, or day")
+        return int(os.environ.get("HAWSER_DAY") or time.time() // 86400) % PARTS
+    if text not in map(str, range(PARTS)):
+        raise argparse.ArgumentTypeError(f"0 to {PARTS - 1}, or day")
     return int(text)
 
 
@@ -323,7 +324,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="only check that every bug can be planted")
     parser.add_argument("--only", nargs="+", type=int, metavar="NN", help="only the bugs with these numbers")
-    parser.add_argument("--tenth", type=tenth_of, metavar="N", help="every tenth bug, from N on; day: of the day")
+    parser.add_argument("--part", type=part_of, metavar="N", help="every twentieth bug, from N on; day: of the day")
     parser.add_argument("--build", type=Path, default=ROOT / "build", metavar="DIR",
                         help="build folder (default build)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="bugs at a time (default: processors)")
@@ -339,9 +340,9 @@ def main():
         return 0
     if args.only:
         bugs = [bug for bug in bugs if number(bug) in args.only]
-    if args.tenth is not None:
+    if args.part is not None:
         in_headers = [bug for bug in bugs if any(edit.file.endswith(".h") for edit in edits_of(bug.read_text()))]
-        bugs = [bug for bug in bugs if bug not in in_headers][args.tenth::10]
+        bugs = [bug for bug in bugs if bug not in in_headers][args.part::PARTS]
     build = args.build.resolve()
     if not (build / "build.ninja").is_file() or not shutil.which("ninja"):
         print(f"skipped: {build} was not configured with -G Ninja")
