@@ -23,16 +23,9 @@ double value_of(int code) {
 }
 
 float scale_of(const Stored& scales, int64_t index) {
-  if (scales.dtype == "F32") {
-    float scale = 0;
-    std::memcpy(&scale, scales.bytes.data() + index * 4, 4);
-    return scale;
-  }
-  uint16_t upper = 0;
-  std::memcpy(&upper, scales.bytes.data() + index * 2, 2);
-  const uint32_t bits = uint32_t{upper} << 16;
+  const DType type = *dtype_from_name(scales.dtype);
   float scale = 0;
-  std::memcpy(&scale, &bits, 4);
+  widen(type, scales.bytes.data() + index * dtype_bytes(type), 1, &scale);
   return scale;
 }
 

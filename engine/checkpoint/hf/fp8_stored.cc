@@ -66,10 +66,11 @@ class Fp8Stored : public QuantisedTensor {
       const int64_t n = std::min(most, rows - first) * columns;
       codes.resize(static_cast<size_t>(n)), numbers.resize(static_cast<size_t>(n));
       read_part("", first * columns, codes.data(), n);
-      for (int64_t i = 0; i < n; ++i) {
-        const int64_t block = (first + i / columns) / kFp8Block * across + i % columns / kFp8Block;
-        numbers[static_cast<size_t>(i)] =
-            kNumbers[codes[static_cast<size_t>(i)]] * scales[static_cast<size_t>(block)];
+      for (size_t i = 0; i < codes.size();) {
+        const int64_t row = first + static_cast<int64_t>(i) / columns;
+        const float* const of_row = scales.data() + row / kFp8Block * across;
+        for (int64_t column = 0; column < columns; ++column, ++i)
+          numbers[i] = kNumbers[codes[i]] * of_row[column / kFp8Block];
       }
       placer.append(numbers.data(), n);
       if (digest != nullptr) digest->add(numbers.data(), n * int64_t{sizeof(float)});

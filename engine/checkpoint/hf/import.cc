@@ -140,13 +140,15 @@ class Importer {
   }
 
  private:
-  /// Lists the bindings of the model. A tensor of experts in MXFP4 gets the packed style.
+  /// Lists the bindings of the model. A tensor of GPT-OSS's experts in MXFP4 gets the packed style.
   void bind(ExpertStyle style) {
     bindings_ = bindings(family_, model_, table_, Absent::kLeftOut, style);
-    style.packed = true;
-    const std::vector<Binding> packed = bindings(family_, model_, table_, Absent::kLeftOut, style);
-    for (size_t i = 0; i < packed.size(); ++i)
-      if (is_mxfp4(files_, stored_name(packed[i].hf_name))) bindings_[i] = packed[i];
+    if (is_gpt_oss(family_)) {
+      style.packed = true;
+      const std::vector<Binding> packed = bindings(family_, model_, table_, Absent::kLeftOut, style);
+      for (size_t i = 0; i < packed.size(); ++i)
+        if (is_mxfp4(files_, stored_name(packed[i].hf_name))) bindings_[i] = packed[i];
+    }
     if (starts_score_) std::erase_if(bindings_, [](const Binding& b) { return b.hf_name == "score.weight"; });
   }
 
