@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
@@ -19,7 +18,6 @@
 #include <new>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "engine/comm/local/meeting.h"
@@ -111,13 +109,13 @@ class FailAtTest : public ::testing::TestWithParam<int32_t> {
   /// memory that it kept before; a leak would grow again in a repetition.
   bool fail_once(const Stage& stage, Operation operation, int error, long n,
                  const std::vector<int32_t>& codes) {
-    Held before = settled();
+    Held before = testing::held_when_idle(idle_threads_);
     Outcome outcome = fail_and_recover(stage, operation, error, n, codes);
-    Held after = settled();
+    Held after = testing::held_when_idle(idle_threads_);
     if (!outcome.revived && loses_blocks(before, after)) {
       before = after;
       outcome = fail_and_recover(stage, operation, error, n, codes);
-      after = settled();
+      after = testing::held_when_idle(idle_threads_);
     }
     expect_nothing_lost(before, after, operation, outcome.revived);
     return outcome.told;
@@ -173,16 +171,6 @@ class FailAtTest : public ::testing::TestWithParam<int32_t> {
     EXPECT_TRUE(operation == Operation::kAllocation || after.json == before.json);
   }
 
-  /// Returns what the process holds after idle threads, such as that of a completed save, have ended.
-  Held settled() const {
-    Held now = testing::held();
-    for (int i = 0; i < 2000 && now.threads != idle_threads_; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      now = testing::held();
-    }
-    return now;
-  }
-
   static void expect_clear_error(int32_t status, const std::vector<int32_t>& codes) {
     hws_error* error = nullptr;
     EXPECT_EQ(hws_error_take(&error), HWS_OK);
@@ -205,7 +193,7 @@ class Life : public FailAtTest {
     const auto drop = [&] { hws_buffer_destroy(std::exchange(host.out, nullptr)); };
     const auto nothing = [] {};
 
-    idle_threads_ = testing::held().threads;
+    idle_threads_ = testing::idle_threads();
     hws_config* const config = host.config;
     walk_it(
         "parse", [&] { return host.parse(); },
@@ -228,7 +216,7 @@ class Life : public FailAtTest {
     walk_first_step(host, walk_it);
     if (HasFailure()) return;
     host.live();
-    idle_threads_ = testing::held().threads;
+    idle_threads_ = testing::idle_threads();
     walk_it(
         "destroy",
         [&] {
@@ -245,7 +233,7 @@ class Life : public FailAtTest {
   template <typename Walk>
   void walk_first_step(Host& host, const Walk& walk_it) {
     require(host.create(), "create");
-    idle_threads_ = testing::held().threads;
+    idle_threads_ = testing::idle_threads();
     revive_ = [&host] {
       hws_engine_destroy(std::exchange(host.engine, nullptr));
       require(host.create(), "create");

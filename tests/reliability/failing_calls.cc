@@ -33,7 +33,8 @@ using hawser::testing::Extent;
 using hawser::testing::kShort;
 using hawser::testing::Operation;
 
-constexpr useconds_t kLaterMicroseconds = 5'000;
+constexpr useconds_t kLaterMicroseconds = 5'000, kMillisecond = 1'000;
+constexpr const char* kTasks = "/proc/self/task";
 
 std::atomic<bool> g_armed{false};
 Operation g_operation;
@@ -320,9 +321,28 @@ NoDirectAccess::~NoDirectAccess() { g_buffered = false; }
 
 Held held() {
   Held now;
-  now.threads = entries("/proc/self/task");  // first: a thread that ends meanwhile still releases memory
+  now.threads = entries(kTasks);  // first: a thread that ends meanwhile still releases memory
   now.files = entries("/proc/self/fd");
   now.blocks = g_blocks, now.json = g_json, now.pages = g_mapped;
+  return now;
+}
+
+long idle_threads() {
+  constexpr int kSame = 50;
+  long threads = entries(kTasks);
+  for (int same = 0; same < kSame; ++same) {
+    usleep(kMillisecond);
+    if (const long now = entries(kTasks); now != threads) threads = now, same = 0;
+  }
+  return threads;
+}
+
+Held held_when_idle(long idle) {
+  Held now = held();
+  for (int i = 0; i < 2000 && now.threads > idle; ++i) {
+    usleep(kMillisecond);
+    now = held();
+  }
   return now;
 }
 

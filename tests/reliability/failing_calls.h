@@ -64,4 +64,11 @@ struct Held {
 };
 Held held();
 
+/// Returns the number of threads once it has stayed the same for 50 ms: a thread that has been joined is
+/// listed until the system has removed it.
+long idle_threads();
+
+/// Returns what the process holds once it has `idle` threads or fewer; waits at most two seconds.
+Held held_when_idle(long idle);
+
 }  // namespace hawser::testing

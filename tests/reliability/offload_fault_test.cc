@@ -56,7 +56,7 @@ class Life : public OffloadFault {
 
   /// Each engine that is created takes the same steps.
   Counts walk_creation(int error) {
-    idle_threads_ = testing::held().threads;
+    idle_threads_ = testing::idle_threads();
     std::vector<double> first;
     return walk({"create", [&] { return host_.create(); },
                  [&] {

@@ -5,11 +5,9 @@
 #include <stdlib.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <random>
-#include <thread>
 #include <utility>
 
 namespace hawser::testing {
@@ -89,7 +87,7 @@ void OffloadFault::start() {
   host_.live();
   if (!fs::exists(saved())) require(hws_checkpoint_save(host_.engine, saved().c_str()), "save");
   load();
-  idle_threads_ = testing::held().threads;
+  idle_threads_ = testing::idle_threads();
 }
 
 void OffloadFault::load() { require(hws_checkpoint_load(host_.engine, saved().c_str(), 0), "load"); }
@@ -121,14 +119,14 @@ long OffloadFault::count(const Stage& stage, int error) {
 /// The memory that the library keeps for its last failure may differ in size from what it kept before; a
 /// leak would grow again in a repetition.
 void OffloadFault::fail_once(const Stage& stage, int error, long n, Counts* counts) {
-  Held before = settled();
+  Held before = testing::held_when_idle(idle_threads_);
   bool revived = fail_and_recover(stage, error, n, counts);
-  Held after = settled();
+  Held after = testing::held_when_idle(idle_threads_);
   if (!revived && after.blocks > before.blocks) {
     Counts again;
     before = after;
     revived = fail_and_recover(stage, error, n, &again);
-    after = settled();
+    after = testing::held_when_idle(idle_threads_);
   }
   EXPECT_EQ(after.files, before.files) << "open files";
   EXPECT_EQ(after.threads, before.threads) << "threads";
@@ -187,16 +185,6 @@ void OffloadFault::expect_clear_error(int32_t status, int error) {
   EXPECT_PRED2(contains, text, away_);
   EXPECT_TRUE(contains(text, " at byte ") || contains(text, "cannot create a file of ")) << text;
   EXPECT_TRUE(error != EINTR && error != kShort) << text;
-}
-
-/// Returns what the process holds after the threads of a completed call have ended.
-Held OffloadFault::settled() const {
-  Held now = testing::held();
-  for (int i = 0; i < 2000 && now.threads != idle_threads_; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    now = testing::held();
-  }
-  return now;
 }
 
 }  // namespace hawser::testing

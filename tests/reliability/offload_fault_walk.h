@@ -66,7 +66,6 @@ class OffloadFault : public ::testing::TestWithParam<int32_t> {
   bool fail_and_recover(const Stage& stage, int error, long n, Counts* counts);
   bool recover(const Stage& stage, Counts* counts);
   void expect_clear_error(int32_t status, int error);
-  Held settled() const;
 };
 
 }  // namespace hawser::testing
