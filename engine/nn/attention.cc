@@ -62,13 +62,25 @@ void Attention::rotate(const Context& ctx, const float* cos_sin, void* x, int64_
   ctx.kernels->rope(r, *ctx.stream);
 }
 
-void Attention::project(const Context& ctx, const AttentionSaved& saved, const void* x) const {
+/// Computes rows of the projections, from row `first` on.
+void Attention::project_rows(const Context& part, const AttentionSaved& saved, int64_t first,
+                             const void* x) const {
+  const int64_t rows = part.rows();
+  void* const qkv = advance(saved.qkv, first * qkv_width_, part.type);
+  if (!q_norm_) return qkv_.forward(part, qkv, part.type, qkv_width_, x, rows);
+  void* const raw_q = advance(saved.raw_qk, first * qk_width_, part.type);
+  qkv_.forward_part(part, 0, raw_q, qk_width_, x, rows);
+  qkv_.forward_part(part, 1, advance(raw_q, heads_ * head_dim_, part.type), qk_width_, x, rows);
+  qkv_.forward_part(part, 2, advance(qkv, qk_width_, part.type), qkv_width_, x, rows);
+}
+
+void Attention::project(const Context& ctx, const AttentionSaved& saved, GatheredRows* x) const {
+  x->compute(ctx, [&](const Context& part, int64_t first, const void* rows_of_x) {
+    project_rows(part, saved, first, rows_of_x);
+  });
+  if (!q_norm_) return;
   const int64_t rows = ctx.rows(), k_begin = heads_ * head_dim_;
-  if (!q_norm_) return qkv_.forward(ctx, saved.qkv, ctx.type, qkv_width_, x, rows);
   void* const raw_k = advance(saved.raw_qk, k_begin, ctx.type);
-  qkv_.forward_part(ctx, 0, saved.raw_qk, qk_width_, x, rows);
-  qkv_.forward_part(ctx, 1, raw_k, qk_width_, x, rows);
-  qkv_.forward_part(ctx, 2, advance(saved.qkv, qk_width_, ctx.type), qkv_width_, x, rows);
   q_norm_->forward(ctx, saved.q_norm, saved.qkv, ctx.type, qkv_width_, saved.raw_qk, ctx.type,
                    {rows, heads_, qk_width_});
   k_norm_->forward(ctx, saved.k_norm, advance(saved.qkv, k_begin, ctx.type), ctx.type, qkv_width_, raw_k,
@@ -76,7 +88,7 @@ void Attention::project(const Context& ctx, const AttentionSaved& saved, const v
 }
 
 void Attention::forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin,
-                        const BranchSum& y, const void* x) const {
+                        const BranchSum& y, GatheredRows* x) const {
   RegionScope scope(*ctx.workspace);
   AttentionSaved full = saved;
   full.qkv = inputs(ctx).full(ctx, saved.qkv), full.raw_qk = raw_inputs(ctx).full(ctx, saved.raw_qk);
@@ -87,7 +99,7 @@ void Attention::forward(const Context& ctx, const AttentionSaved& saved, const f
   core_.output(ctx).encode(ctx, saved.core.o, full.core.o);
 }
 
-void Attention::recompute(const Context& ctx, AttentionSaved saved, const float* cos_sin, const void* x,
+void Attention::recompute(const Context& ctx, AttentionSaved saved, const float* cos_sin, GatheredRows* x,
                           bool attends) const {
   RegionScope scope(*ctx.workspace);
   if (saved.qkv == nullptr) saved.qkv = ctx.take(ctx.rows() * qkv_width_);
@@ -103,7 +115,7 @@ void* Attention::take_dqkv(const Context& ctx, Region& region) const {
 }
 
 void Attention::backward_input(const Context& ctx, const AttentionSaved& saved, const float* cos_sin,
-                               void* dqkv, const BranchSum& dx, const void* dy, DType dy_type) const {
+                               void* dqkv, const BranchSum& dx, GatheredRows* dy, DType dy_type) const {
   const int64_t rows = ctx.rows(), k_begin = heads_ * head_dim_;
   void* const dk = advance(dqkv, k_begin, ctx.type);
   RegionScope of_raw(*ctx.workspace);
@@ -114,7 +126,7 @@ void Attention::backward_input(const Context& ctx, const AttentionSaved& saved, 
     full.qkv = inputs(ctx).decode(ctx, saved.qkv);
     full.core.o = core_.output(ctx).decode(ctx, saved.core.o);
     void* const d_o = ctx.take(rows * out_.in());
-    out_.backward_input(ctx, d_o, ctx.type, dy, dy_type, rows);
+    dy->compute_input_gradient(ctx, out_, d_o, dy_type);
     core_.backward(ctx, full.core, core_inputs(ctx, full), {dqkv, dk, advance(dqkv, qk_width_, ctx.type)},
                    d_o);
   }

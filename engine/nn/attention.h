@@ -9,6 +9,7 @@
 #include "engine/nn/attention_core.h"
 #include "engine/nn/branch_sum.h"
 #include "engine/nn/context.h"
+#include "engine/nn/gathered_rows.h"
 #include "engine/nn/linear.h"
 #include "engine/nn/model_config.h"
 #include "engine/nn/norm.h"
@@ -51,17 +52,17 @@ class Attention {
   DType dx_type(const Context& ctx) const { return qkv_.writes_once() ? ctx.branch_type() : DType::kF32; }
   /// Computes addends of y[rows, C] from x[rows, C] (the normalised input, activation type).
   void forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, const BranchSum& y,
-               const void* x) const;
+               GatheredRows* x) const;
   /// Recomputes the activations in `saved`: the inputs of the core from x, unless x is null; then, if
   /// `attends` is true, the activations that the core saves.
-  void recompute(const Context& ctx, AttentionSaved saved, const float* cos_sin, const void* x,
+  void recompute(const Context& ctx, AttentionSaved saved, const float* cos_sin, GatheredRows* x,
                  bool attends) const;
   /// Takes memory for the gradient of the output of the q, k, v projection.
   void* take_dqkv(const Context& ctx, Region& region) const;
   /// Computes addends of dx[rows, C] from dy[rows, C], and the gradients of QK-norm's weights and of sinks.
   /// Fills `dqkv`.
   void backward_input(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, void* dqkv,
-                      const BranchSum& dx, const void* dy, DType dy_type) const;
+                      const BranchSum& dx, GatheredRows* dy, DType dy_type) const;
   /// Computes the weight gradients of the output projection, from dy and the core's output.
   void backward_out_weight(const Context& ctx, const AttentionSaved& saved, const void* dy,
                            DType dy_type) const;
@@ -81,7 +82,8 @@ class Attention {
   AttentionInputs core_inputs(const Context& ctx, const AttentionSaved& saved) const;
   void rotate(const Context& ctx, const float* cos_sin, void* x, int64_t heads, int64_t stride,
               bool inverse) const;
-  void project(const Context& ctx, const AttentionSaved& saved, const void* x) const;
+  void project(const Context& ctx, const AttentionSaved& saved, GatheredRows* x) const;
+  void project_rows(const Context& part, const AttentionSaved& saved, int64_t first, const void* x) const;
 
   const ModelConfig& model_;
   int64_t heads_, kv_heads_, head_dim_, qkv_width_, qk_width_;

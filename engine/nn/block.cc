@@ -49,9 +49,7 @@ BlockSaved Block::take_saved(const Context& ctx, BlockRegions& regions) const {
 }
 
 /// Passes a norm's output to the ranks that compute the branch.
-const void* Block::enter(const Context& ctx, const void* n) const {
-  return ctx.exchange->enter(ctx, n, ctx.type, width_);
-}
+GatheredRows Block::enter(const Context& ctx, const void* n) const { return {ctx, n, ctx.type, width_}; }
 
 /// Returns the kernel arguments for y = x + dropout(post_norm(branch)). The post-norm's output is in the
 /// workspace.
@@ -146,9 +144,10 @@ void Block::forward(const Context& ctx, const BlockSaved& s, const float* cos_si
     RegionScope of_branch(*ctx.workspace);
     const Context branch = mlp_.context(ctx);
     if (ends_here && mlp_.remakes_in_tiles(branch)) return;
-    if (ends_here) return mlp_.forward(branch, s.mlp, nullptr, enter(branch, n));
+    GatheredRows in = enter(branch, n);
+    if (ends_here) return mlp_.forward(branch, s.mlp, nullptr, &in);
     const BranchSum of_ranks(branch, mlp_out, mlp_.y_type(ctx), width_);
-    mlp_.forward(branch, s.mlp, &of_ranks, enter(branch, n));
+    mlp_.forward(branch, s.mlp, &of_ranks, &in);
     of_ranks.finish();
   }
   if (left != nullptr) return;
@@ -164,7 +163,8 @@ void Block::forward_attention(const Context& ctx, const BlockSaved& s, const flo
   {
     RegionScope of_branch(*ctx.workspace);
     const BranchSum of_ranks(ctx, out, attention_.y_type(ctx), width_);
-    attention_.forward(ctx, s.attention, cos_sin, of_ranks, enter(ctx, n));
+    GatheredRows in = enter(ctx, n);
+    attention_.forward(ctx, s.attention, cos_sin, of_ranks, &in);
     of_ranks.finish();
   }
   RegionScope of_sum(*ctx.workspace);
@@ -185,12 +185,14 @@ void Block::recompute(const Context& ctx, BlockRegions& regions, const float* co
     attention_norm_.forward(ctx, s.attention_norm, n, ctx.type, width_, x, ctx.residual_type, rows);
   if (remakes.qkv || remakes.attention) {
     RegionScope of_branch(*ctx.workspace);
-    attention_.recompute(ctx, s.attention, cos_sin, remakes.qkv ? enter(ctx, n) : nullptr, remakes.attention);
+    GatheredRows in = enter(ctx, n);
+    attention_.recompute(ctx, s.attention, cos_sin, remakes.qkv ? &in : nullptr, remakes.attention);
   }
   if (!remakes.mlp_hidden || mlp_.remakes_in_tiles(ctx)) return;
   mlp_norm_.forward(ctx, s.mlp_norm, n, ctx.type, width_, s.x_mid, ctx.residual_type, rows);
   const Context branch = mlp_.context(ctx);
-  mlp_.forward(branch, s.mlp, nullptr, enter(branch, n));
+  GatheredRows in = enter(branch, n);
+  mlp_.forward(branch, s.mlp, nullptr, &in);
 }
 
 WeightPassInputs Block::take_weight_pass_inputs(const Context& ctx, const BlockSaved& saved,
@@ -208,9 +210,9 @@ WeightPassInputs Block::take_weight_pass_inputs(const Context& ctx, const BlockS
 }
 
 /// Copies a gradient of all rows, which has the activation type.
-void Block::copy(const Context& ctx, void* to, const Branch& from) const {
-  HWS_CHECK(from.type == ctx.type);
-  ctx.kernels->convert({to, from.data, ctx.type, ctx.type, ctx.rows() * width_}, *ctx.stream);
+void Block::copy(const Context& ctx, void* to, const void* from, DType type) const {
+  HWS_CHECK(type == ctx.type);
+  ctx.kernels->convert({to, from, ctx.type, ctx.type, ctx.rows() * width_}, *ctx.stream);
 }
 
 void Block::backward(const Context& ctx, BlockRegions& regions, const float* cos_sin,
@@ -236,12 +238,13 @@ void Block::backward_weight(const Context& ctx, BlockRegions& regions) const {
   mlp_.backward_down_weight(branch, s.mlp, made.mlp, made.mlp_dy, ctx.type);
   {
     const RegionScope of_rows(*ctx.workspace);
-    mlp_.backward_up_weight(branch, s.mlp, made.mlp, enter(branch, mlp_input(ctx).decode(ctx, made.mlp_in)));
+    GatheredRows in = enter(branch, mlp_input(ctx).decode(ctx, made.mlp_in));
+    mlp_.backward_up_weight(branch, s.mlp, made.mlp, in.all(branch));
   }
   attention_.backward_out_weight(ctx, s.attention, made.attention_dy, ctx.type);
   const RegionScope of_rows(*ctx.workspace);
-  attention_.backward_in_weight(ctx, made.attention,
-                                enter(ctx, attention_input(ctx).decode(ctx, made.attention_in)));
+  GatheredRows in = enter(ctx, attention_input(ctx).decode(ctx, made.attention_in));
+  attention_.backward_in_weight(ctx, made.attention, in.all(ctx));
 }
 
 /// Computes the gradients of the projections too, unless `later` keeps their inputs for the weight pass. The
@@ -251,15 +254,15 @@ void Block::backward_mlp(const Context& ctx, const BlockSaved& s, const StreamGr
                          const WeightPassInputs* later) const {
   const RegionScope scope(*ctx.workspace);
   const int64_t elements = ctx.own_rows().room * width_;
-  Branch dy =
+  const Branch own_dy =
       branch_gradient(ctx, mlp_post_norm_, s.mlp_post_norm, dx, {s.mlp_out, mlp_.y_type(ctx)}, kSiteMlpOut);
   const Context branch = mlp_.context(ctx);
-  dy.data = branch.exchange->leave_backward(branch, dy.data, dy.type, width_);
-  if (later) copy(branch, later->mlp_dy, dy);
+  GatheredRows dy(branch, own_dy.data, own_dy.type, width_);
   const DType dn_type = mlp_.dx_type(ctx);
   void* const dn = ctx.workspace->take(elements * dtype_bytes(dn_type));
   if (mlp_.is_tiled(branch)) {
-    backward_mlp_in_tiles(branch, s, dn, dy, later);
+    if (later) copy(branch, later->mlp_dy, dy.all(branch), own_dy.type);
+    backward_mlp_in_tiles(branch, s, dn, {dy.all(branch), own_dy.type}, later);
     void* const kept = later ? mlp_input(ctx).full(ctx, later->mlp_in) : nullptr;
     mlp_norm_.backward_residual(ctx, s.mlp_norm, dx, kept, dn, dn_type, s.x_mid);
     if (later) mlp_input(ctx).encode(ctx, later->mlp_in, kept);
@@ -271,15 +274,16 @@ void Block::backward_mlp(const Context& ctx, const BlockSaved& s, const StreamGr
   {
     const RegionScope of_activation(*ctx.workspace);
     if (!later) mlp_.take_activation(branch, s.mlp, *ctx.workspace, &made);
-    mlp_.backward_input(branch, s.mlp, made, of_ranks, dy.data, dy.type);
+    mlp_.backward_input(branch, s.mlp, made, of_ranks, &dy, own_dy.type);
     if (model_.adapter.dora) of_ranks.finish();
-    if (!later) mlp_.backward_down_weight(branch, s.mlp, made, dy.data, dy.type);
+    if (later) copy(branch, later->mlp_dy, dy.all(branch), own_dy.type);
+    if (!later) mlp_.backward_down_weight(branch, s.mlp, made, dy.all(branch), own_dy.type);
     if (!model_.adapter.dora) of_ranks.finish();
   }
   void* const in = later ? mlp_input(ctx).full(ctx, later->mlp_in) : ctx.take(elements);
   mlp_norm_.backward_residual(ctx, s.mlp_norm, dx, in, dn, dn_type, s.x_mid);
   if (later) return mlp_input(ctx).encode(ctx, later->mlp_in, in);
-  mlp_.backward_up_weight(branch, s.mlp, made, enter(branch, in));
+  mlp_.backward_up_weight(branch, s.mlp, made, enter(branch, in).all(branch));
 }
 
 /// Computes dn, the gradient of the branch's input, and the gradients of its weights unless they come later.
@@ -293,7 +297,7 @@ void Block::backward_mlp_in_tiles(const Context& ctx, const BlockSaved& s, void*
     void* const n = ctx.take(own.room * width_);
     mlp_norm_.forward(ctx, mlp_norm_.take_saved(*ctx.workspace, own.room), n, ctx.type, width_, s.x_mid,
                       ctx.residual_type, {own.count, 1, width_});
-    in = enter(ctx, n);
+    in = enter(ctx, n).all(ctx);
   }
   const BranchSum of_ranks(ctx, dn, mlp_.dx_type(ctx), width_);
   mlp_.backward_in_tiles(ctx, s.mlp, later ? later->mlp : FeedForwardMade(), of_ranks, dy.data, dy.type, in,
@@ -305,23 +309,23 @@ void Block::backward_attention(const Context& ctx, const BlockSaved& s, const fl
                                const StreamGradient& dx, const void* x, const WeightPassInputs* later) const {
   const RegionScope scope(*ctx.workspace);
   const int64_t elements = ctx.own_rows().room * width_;
-  Branch dy = branch_gradient(ctx, attention_post_norm_, s.attention_post_norm, dx,
-                              {s.attention_out, attention_.y_type(ctx)}, kSiteAttentionOut);
-  dy.data = ctx.exchange->leave_backward(ctx, dy.data, dy.type, width_);
-  if (later) copy(ctx, later->attention_dy, dy);
+  const Branch own_dy = branch_gradient(ctx, attention_post_norm_, s.attention_post_norm, dx,
+                                        {s.attention_out, attention_.y_type(ctx)}, kSiteAttentionOut);
+  GatheredRows dy(ctx, own_dy.data, own_dy.type, width_);
   const DType dn_type = attention_.dx_type(ctx);
   void* const dn = ctx.workspace->take(elements * dtype_bytes(dn_type));
   const BranchSum of_ranks(ctx, dn, dn_type, width_);
   const SelfAttentionMade made =
       later ? later->attention : attention_.take_weight_pass_inputs(ctx, *ctx.workspace);
-  attention_.backward_input(ctx, s.attention, cos_sin, made, of_ranks, dy.data, dy.type);
+  attention_.backward_input(ctx, s.attention, cos_sin, made, of_ranks, &dy, own_dy.type);
   if (model_.adapter.dora) of_ranks.finish();
-  if (!later) attention_.backward_out_weight(ctx, s.attention, dy.data, dy.type);
+  if (later) copy(ctx, later->attention_dy, dy.all(ctx), own_dy.type);
+  if (!later) attention_.backward_out_weight(ctx, s.attention, dy.all(ctx), own_dy.type);
   if (!model_.adapter.dora) of_ranks.finish();
   void* const in = later ? attention_input(ctx).full(ctx, later->attention_in) : ctx.take(elements);
   attention_norm_.backward_residual(ctx, s.attention_norm, dx, in, dn, dn_type, x);
   if (later) return attention_input(ctx).encode(ctx, later->attention_in, in);
-  attention_.backward_in_weight(ctx, made, enter(ctx, in));
+  attention_.backward_in_weight(ctx, made, enter(ctx, in).all(ctx));
 }
 
 /// In generation, ranks do not divide the rows.
@@ -334,7 +338,7 @@ void Block::forward_cached(const Context& ctx, const KvCache& cache, const float
 
   attention_norm_.forward(ctx, statistics, n, ctx.type, x, rows);
   const BranchSum attended(ctx, branch, attention_.y_type(ctx), width_);
-  attention_.forward_cached(ctx, cache, cos_sin, attended, enter(ctx, n));
+  attention_.forward_cached(ctx, cache, cos_sin, attended, enter(ctx, n).all(ctx));
   attended.finish();
   {
     RegionScope of_sum(*ctx.workspace);
@@ -344,7 +348,8 @@ void Block::forward_cached(const Context& ctx, const KvCache& cache, const float
   }
   const Context of_mlp = mlp_.context(ctx);
   const BranchSum of_ranks(of_mlp, branch, mlp_.y_type(ctx), width_);
-  mlp_.forward(of_mlp, mlp_.take_saved(of_mlp, *ctx.workspace, *ctx.workspace), &of_ranks, enter(of_mlp, n));
+  GatheredRows in = enter(of_mlp, n);
+  mlp_.forward(of_mlp, mlp_.take_saved(of_mlp, *ctx.workspace, *ctx.workspace), &of_ranks, &in);
   of_ranks.finish();
   ctx.kernels->residual_forward(
       sum(ctx, mlp_post_norm_, statistics, x, x, {branch, mlp_.y_type(ctx)}, kSiteMlpOut), *ctx.stream);

@@ -125,7 +125,7 @@ class Block {
   void forward(const Context& ctx, const BlockSaved& s, const float* cos_sin, void* y, const StreamInput& x,
                void* left) const;
   WeightPassInputs take_weight_pass_inputs(const Context& ctx, const BlockSaved& saved, Region& region) const;
-  const void* enter(const Context& ctx, const void* n) const;
+  GatheredRows enter(const Context& ctx, const void* n) const;
   /// The output of a branch, or its gradient.
   struct Branch {
     const void* data;
@@ -145,7 +145,7 @@ class Block {
                              const WeightPassInputs* later) const;
   void backward_attention(const Context& ctx, const BlockSaved& s, const float* cos_sin,
                           const StreamGradient& dx, const void* x, const WeightPassInputs* later) const;
-  void copy(const Context& ctx, void* to, const Branch& from) const;
+  void copy(const Context& ctx, void* to, const void* from, DType type) const;
   /// The inputs of branches that the input pass keeps for the weight pass.
   SavedRows mlp_input(const Context& ctx) const { return mlp_.saved_input(ctx, ctx.own_rows().room, width_); }
   SavedRows attention_input(const Context& ctx) const {

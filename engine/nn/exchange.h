@@ -5,7 +5,9 @@
 //   enter   forward: copy,        or all_gather of rows      backward: all_reduce,  or reduce_scatter to rows
 //   leave   forward: all_reduce,  or reduce_scatter to rows  backward: copy,        or all_gather of rows
 //
-// begin_sum and finish carry out both sums. BranchSum begins a sum for each chunk of rows (nn/branch_sum.h).
+// begin_sum and finish carry out both sums, gather_rows both gathers. BranchSum begins a sum for each chunk of
+// rows (nn/branch_sum.h), and GatheredRows passes rows from rank to rank (nn/gathered_rows.h), so that
+// products and exchanges run at the same time.
 // The left column is tensor parallelism (Megatron-LM, arXiv:1909.08053: f and g), the right one sequence
 // parallelism (arXiv:2205.05198: g and its conjugate): ranks then also divide the rows of the residual
 // stream, and a branch works on all of them.
@@ -28,7 +30,7 @@ struct LocalRows {
 /// This class serves a group of one rank and moves nothing. Subclasses communicate
 /// (parallel/tensor_parallel.h, parallel/sequence_parallel.h). Tensors are [rows, width], dense. `own`
 /// tensors have the local rows, with room for LocalRows::room rows; `whole` tensors have all rows and come
-/// from whole_rows or from the context's workspace. Addends have the tensor's type and are summed in f32.
+/// from take_rows or from the context's workspace. Addends have the tensor's type and are summed in f32.
 /// Calls throw the errors of their process group.
 class Exchange {
  public:
@@ -43,26 +45,39 @@ class Exchange {
   virtual int64_t row_ranks() const { return 1; }
   /// Number of chunks in which a product computes rows that are summed over ranks (nn/branch_sum.h).
   virtual int64_t chunks() const { return 1; }
+  /// Returns workspace for all rows of a branch, `row_bytes` each, if ranks divide them; else null.
+  virtual void* take_rows(const Context&, int64_t /*row_bytes*/) const { return nullptr; }
   /// Returns memory for all rows of a branch whose local rows go to `own`: `own` itself, or workspace.
-  virtual float* whole_rows(const Context&, float* own, int64_t /*width*/) const { return own; }
-
-  /// Returns all rows of x, gathered from each rank's local rows: the input of the branch's first products.
-  virtual const void* enter(const Context&, const void* x, DType /*type*/, int64_t /*width*/) const {
-    return x;
+  float* whole_rows(const Context& ctx, float* own, int64_t width) const {
+    void* const whole = take_rows(ctx, width * int64_t{sizeof(float)});
+    return whole == nullptr ? own : static_cast<float*>(whole);
   }
+
+  /// Fills `whole`, from take_rows, with the local rows of all ranks.
+  virtual void gather_rows(const Context&, void* /*whole*/, const void* /*own*/, DType /*type*/,
+                           int64_t /*width*/) const {}
+  /// Returns all rows: the input of a branch's first products, or the gradient of this rank's addend, from
+  /// the gradient of the output's local rows.
+  const void* all_rows(const Context& ctx, const void* own, DType type, int64_t width) const {
+    void* const whole = take_rows(ctx, width * dtype_bytes(type));
+    if (whole == nullptr) return own;
+    gather_rows(ctx, whole, own, type, width);
+    return whole;
+  }
+  /// True if GatheredRows passes rows from rank to rank while products compute.
+  virtual bool passes_rows() const { return false; }
+  /// Begins to send the rows of rank `owner` in `whole` to the next rank, and to receive those of the rank
+  /// before `owner` from the previous rank. Until `finish`, nothing may write the former or use the latter.
+  virtual void begin_pass(const Context&, void* /*whole*/, int64_t /*owner*/, DType /*type*/,
+                          int64_t /*width*/) const {}
   /// Begins to sum rows [begin, end) of the local rows over ranks; the sum goes to these rows of `own`.
   /// `whole` has this rank's addends: for rows [begin, end) of each rank that divides rows, rank after rank.
   /// Until `finish`, the caller must not use these rows or addends, and may only begin further sums. On
   /// devices, and if there are several chunks, work in between overlaps with the sum.
   virtual void begin_sum(const Context&, float* /*own*/, float* /*whole*/, int64_t /*begin*/, int64_t /*end*/,
                          int64_t /*width*/) const {}
-  /// Completes all sums that were begun.
+  /// Completes all sums, or the pass, that were begun.
   virtual void finish() const {}
-  /// Returns the gradient of this rank's addend for all rows, from the gradient of the output's local rows.
-  virtual const void* leave_backward(const Context&, const void* dy, DType /*type*/,
-                                     int64_t /*width*/) const {
-    return dy;
-  }
 
   // The following calls are for embedding and head, whose vocabulary rows are divided.
 

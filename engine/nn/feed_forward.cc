@@ -28,10 +28,10 @@ FeedForwardSaved FeedForward::take_saved(const Context& ctx, Region& region, Reg
 
 /// Experts compute with local rows, so there is nothing to sum.
 void FeedForward::forward(const Context& ctx, const FeedForwardSaved& saved, const BranchSum* y,
-                          const void* x) const {
+                          GatheredRows* x) const {
   if (sparse_)
     return sparse_->forward(ctx, saved.sparse, y == nullptr ? nullptr : static_cast<float*>(y->all_rows()),
-                            x);
+                            x->all(ctx));
   dense_->forward(ctx, saved.dense, y, x);
 }
 
@@ -47,11 +47,11 @@ void FeedForward::take_activation(const Context& ctx, const FeedForwardSaved& sa
 }
 
 void FeedForward::backward_input(const Context& ctx, const FeedForwardSaved& saved,
-                                 const FeedForwardMade& made, const BranchSum& dx, const void* dy,
+                                 const FeedForwardMade& made, const BranchSum& dx, GatheredRows* dy,
                                  DType dy_type) const {
   if (sparse_)
-    return sparse_->backward_input(ctx, saved.sparse, made.sparse, static_cast<float*>(dx.all_rows()), dy,
-                                   dy_type);
+    return sparse_->backward_input(ctx, saved.sparse, made.sparse, static_cast<float*>(dx.all_rows()),
+                                   dy->all(ctx), dy_type);
   dense_->backward_input(ctx, saved.dense, made.dh, made.a, dx, dy, dy_type);
 }
 

@@ -39,7 +39,7 @@ class FeedForward {
   DType dx_type(const Context& ctx) const { return dense_ ? dense_->dx_type(ctx) : DType::kF32; }
   /// Computes addends of y[rows, C] from x[rows, C] (the normalised input, activation type). If y is null, it
   /// computes only the saved activations.
-  void forward(const Context& ctx, const FeedForwardSaved& saved, const BranchSum* y, const void* x) const;
+  void forward(const Context& ctx, const FeedForwardSaved& saved, const BranchSum* y, GatheredRows* x) const;
   /// Take memory: the first for arrays that the gradients of all weights need, the second for those that only
   /// the gradients of the down projections need.
   void take_weight_pass_inputs(const Context& ctx, Region& region, FeedForwardMade* made) const;
@@ -47,7 +47,7 @@ class FeedForward {
                        FeedForwardMade* made) const;
   /// Computes addends of dx[rows, C] from dy[rows, C], and fills `made`.
   void backward_input(const Context& ctx, const FeedForwardSaved& saved, const FeedForwardMade& made,
-                      const BranchSum& dx, const void* dy, DType dy_type) const;
+                      const BranchSum& dx, GatheredRows* dy, DType dy_type) const;
   /// True if the branch is an MLP that works on some rows at a time. Its backward is then backward_in_tiles,
   /// which reads the branch's input x. It computes the gradients of all weights if `weights` is true;
   /// otherwise it fills `made`.

@@ -44,7 +44,7 @@ void Head::normalise_backward(const Context& ctx, const Rows& rows, float* dx, c
 }
 
 const void* Head::whole_rows(const Context& ctx, const void* x) const {
-  return ctx.exchange->enter(ctx, x, ctx.residual_type, model_.width);
+  return ctx.exchange->all_rows(ctx, x, ctx.residual_type, model_.width);
 }
 
 /// If there are other ranks, they need the sum of this rank's rows. The masks of dropout depend on the row's

@@ -171,7 +171,7 @@ void LatentAttention::make_keys(const Context& ctx, void* kv, const void* c_kv, 
 }
 
 void LatentAttention::forward(const Context& ctx, const LatentSaved& saved, const float* cos_sin,
-                              const BranchSum& y, const void* x) const {
+                              const BranchSum& y, GatheredRows* x) const {
   RegionScope scope(*ctx.workspace);
   const LatentSaved all = moved(ctx, saved, &SavedRows::full);
   recompute(ctx, all, cos_sin, x, true);
@@ -182,7 +182,7 @@ void LatentAttention::forward(const Context& ctx, const LatentSaved& saved, cons
   core_.output(ctx).encode(ctx, saved.core.o, all.core.o);
 }
 
-void LatentAttention::recompute(const Context& ctx, LatentSaved saved, const float* cos_sin, const void* x,
+void LatentAttention::recompute(const Context& ctx, LatentSaved saved, const float* cos_sin, GatheredRows* x,
                                 bool attends) const {
   const int64_t rows = ctx.rows();
   RegionScope scope(*ctx.workspace);
@@ -192,13 +192,16 @@ void LatentAttention::recompute(const Context& ctx, LatentSaved saved, const flo
   }
   if (x != nullptr) {
     RegionScope of_rows(*ctx.workspace);
-    down_.forward(ctx, saved.down, ctx.type, down_width_, x, rows);
+    x->compute(ctx, [&](const Context& part, int64_t first, const void* rows_of_x) {
+      down_.forward(part, advance(saved.down, first * down_width_, ctx.type), ctx.type, down_width_,
+                    rows_of_x, part.rows());
+    });
     void* const shared = advance(saved.down, q_rank_ + kv_rank_, ctx.type);
     rotate(ctx, cos_sin, shared, 1, down_width_, false);
     void* const c_kv = ctx.take(rows * kv_rank_);
     compress_keys(ctx, saved, c_kv);
     make_keys(ctx, saved.kv, c_kv, shared, down_width_, rows);
-    project_queries(ctx, saved, cos_sin, saved.q, x);
+    project_queries(ctx, saved, cos_sin, saved.q, x->all(ctx));
   }
   if (attends) core_.forward(ctx, saved.core, ring_inputs(ctx, saved));
 }
@@ -218,14 +221,14 @@ LatentMade LatentAttention::take_weight_pass_inputs(const Context& ctx, Region& 
 /// Runs the backward of the output projection and the core, as far as the heads' queries and the sources of
 /// their keys and values.
 void LatentAttention::backward_core(const Context& ctx, const LatentSaved& saved, const float* cos_sin,
-                                    const LatentMade& made, const void* dy, DType dy_type) const {
+                                    const LatentMade& made, GatheredRows* dy, DType dy_type) const {
   const int64_t rows = ctx.rows();
   RegionScope scope(*ctx.workspace);
   void* const dkv = in_ring(ctx) ? nullptr : ctx.take(rows * kv_width_);
   {
     RegionScope of_output(*ctx.workspace);
     void* const d_o = ctx.take(rows * out_.in());
-    out_.backward_input(ctx, d_o, ctx.type, dy, dy_type, rows);
+    dy->compute_input_gradient(ctx, out_, d_o, dy_type);
     if (in_ring(ctx)) return backward_ring(ctx, saved, cos_sin, made, d_o);
     core_.backward(ctx, saved.core, core_inputs(ctx, saved.q, saved.kv),
                    {made.dq, dkv, advance(dkv, key_width_, ctx.type)}, d_o);
@@ -257,7 +260,7 @@ void LatentAttention::backward_ring(const Context& ctx, const LatentSaved& saved
 }
 
 void LatentAttention::backward_input(const Context& ctx, const LatentSaved& kept, const float* cos_sin,
-                                     const LatentMade& made, const BranchSum& dx, const void* dy,
+                                     const LatentMade& made, const BranchSum& dx, GatheredRows* dy,
                                      DType dy_type) const {
   const int64_t rows = ctx.rows();
   RegionScope of_saved(*ctx.workspace);

@@ -69,12 +69,12 @@ class LatentAttention final : private KeySource {
     return q_norm_ && down_.writes_once() ? ctx.branch_type() : DType::kF32;
   }
   void forward(const Context& ctx, const LatentSaved& saved, const float* cos_sin, const BranchSum& y,
-               const void* x) const;
-  void recompute(const Context& ctx, LatentSaved saved, const float* cos_sin, const void* x,
+               GatheredRows* x) const;
+  void recompute(const Context& ctx, LatentSaved saved, const float* cos_sin, GatheredRows* x,
                  bool attends) const;
   LatentMade take_weight_pass_inputs(const Context& ctx, Region& region) const;
   void backward_input(const Context& ctx, const LatentSaved& saved, const float* cos_sin,
-                      const LatentMade& made, const BranchSum& dx, const void* dy, DType dy_type) const;
+                      const LatentMade& made, const BranchSum& dx, GatheredRows* dy, DType dy_type) const;
   void backward_out_weight(const Context& ctx, const LatentSaved& saved, const void* dy, DType dy_type) const;
   /// Computes the weight gradients of all projections except the output's.
   void backward_in_weight(const Context& ctx, const LatentMade& made, const void* x) const;
@@ -109,7 +109,7 @@ class LatentAttention final : private KeySource {
   void compress_queries(const Context& ctx, const LatentSaved& saved, void* c_q) const;
   void compress_keys(const Context& ctx, const LatentSaved& saved, void* c_kv) const;
   void backward_core(const Context& ctx, const LatentSaved& saved, const float* cos_sin,
-                     const LatentMade& made, const void* dy, DType dy_type) const;
+                     const LatentMade& made, GatheredRows* dy, DType dy_type) const;
   kernels::LatentShape shape(const Context& ctx, int64_t rows, int64_t shared_stride) const;
   AttentionInputs core_inputs(const Context& ctx, const void* q, const void* kv) const;
   AttentionInputs ring_inputs(const Context& ctx, const LatentSaved& saved) const;

@@ -71,7 +71,7 @@ bool Mlp::in_products(const Context& ctx) const {
 }
 
 /// If the MLP computes tiles of rows, all tiles are summed over ranks together, after the last one.
-void Mlp::forward(const Context& ctx, const MlpSaved& saved, const BranchSum* y, const void* x) const {
+void Mlp::forward(const Context& ctx, const MlpSaved& saved, const BranchSum* y, GatheredRows* x) const {
   if (y == nullptr && remakes_in_tiles(ctx)) return;
   const int64_t rows = ctx.rows(),
                 most = ctx.remakes.rows > 0 ? ctx.remakes.rows : std::max<int64_t>(rows, 1);
@@ -81,7 +81,8 @@ void Mlp::forward(const Context& ctx, const MlpSaved& saved, const BranchSum* y,
     MlpSaved of_tile = rows_of(ctx, saved, begin);
     if (of_tile.h == nullptr) of_tile = take_hidden(ctx, tile.rows());
     const MlpSaved full{hidden(tile).full(tile, of_tile.h), activation(tile).full(tile, of_tile.a)};
-    hide(tile, full, advance(x, begin * up_.in(), ctx.type));
+    GatheredRows of_x(most < rows ? advance(x->all(ctx), begin * up_.in(), ctx.type) : nullptr);
+    hide(tile, full, most < rows ? &of_x : x);
     const void* const a = y == nullptr ? nullptr : activated(tile, full);
     const auto project = [&](const Context& part, int64_t first, void* to) {
       down_.forward(part, to, y->type(), down_.out(), advance(a, first * down_.in(), ctx.type), part.rows());
@@ -97,9 +98,12 @@ void Mlp::forward(const Context& ctx, const MlpSaved& saved, const BranchSum* y,
 }
 
 /// Computes the hidden arrays from x.
-void Mlp::hide(const Context& ctx, const MlpSaved& saved, const void* x) const {
-  if (in_products(ctx)) return up_.forward_gelu(ctx, saved.a, saved.h, x, ctx.rows());
-  up_.forward(ctx, saved.h, ctx.type, up_.out(), x, ctx.rows());
+void Mlp::hide(const Context& ctx, const MlpSaved& saved, GatheredRows* x) const {
+  x->compute(ctx, [&](const Context& part, int64_t first, const void* rows_of_x) {
+    void* const h = advance(saved.h, first * up_.out(), ctx.type);
+    if (!in_products(ctx)) return up_.forward(part, h, ctx.type, up_.out(), rows_of_x, part.rows());
+    up_.forward_gelu(part, advance(saved.a, first * down_.in(), ctx.type), h, rows_of_x, part.rows());
+  });
 }
 
 /// Returns the input of the down projection, which may be in the workspace.
@@ -143,17 +147,22 @@ void* Mlp::take_activation(const Context& ctx, const MlpSaved& saved, Region& re
   return saved.a ? saved.a : region.take(ctx.rows() * down_.in() * dtype_bytes(ctx.type));
 }
 
-void Mlp::backward_hidden(const Context& ctx, const MlpSaved& saved, void* dh, void* a, const void* dy,
+void Mlp::backward_hidden(const Context& ctx, const MlpSaved& saved, void* dh, void* a, GatheredRows* dy,
                           DType dy_type) const {
   RegionScope scope(*ctx.workspace);
   const MlpSaved full{hidden(ctx).decode(ctx, saved.h), nullptr};
-  if (in_products(ctx)) return down_.backward_input_gelu(ctx, dh, full.h, dy, dy_type, ctx.rows());
-  down_.backward_input(ctx, a, ctx.type, dy, dy_type, ctx.rows());
+  if (in_products(ctx))
+    return dy->compute(ctx, [&](const Context& part, int64_t first, const void* rows_of_dy) {
+      const int64_t at = first * up_.out();
+      down_.backward_input_gelu(part, advance(dh, at, ctx.type), advance(full.h, at, ctx.type), rows_of_dy,
+                                dy_type, part.rows());
+    });
+  dy->compute_input_gradient(ctx, down_, a, dy_type);
   activation_backward(ctx, full, dh, a);
 }
 
 void Mlp::backward_input(const Context& ctx, const MlpSaved& saved, void* dh, void* a, const BranchSum& dx,
-                         const void* dy, DType dy_type) const {
+                         GatheredRows* dy, DType dy_type) const {
   backward_hidden(ctx, saved, dh, a, dy, dy_type);
   dx.compute(ctx, [&](const Context& part, int64_t first, void* to) {
     up_.backward_input(part, to, dx.type(), advance(dh, first * up_.out(), ctx.type), ctx.type, part.rows());
@@ -177,11 +186,13 @@ void Mlp::backward_in_tiles(const Context& ctx, const MlpSaved& saved, void* dh,
     if (of_tile.h == nullptr) {
       of_tile.h = ctx.take(room * up_.out());
       if (in_products(ctx)) of_tile.a = at(a, down_.in());
-      hide(tile, of_tile, tile_x);
+      GatheredRows of_x(tile_x);
+      hide(tile, of_tile, &of_x);
     }
     void* const tile_dh = at(dh, up_.out());
     void* const tile_a = of_tile.a != nullptr ? of_tile.a : at(a, down_.in());
-    backward_hidden(tile, of_tile, tile_dh, tile_a, tile_dy, dy_type);
+    GatheredRows of_dy(tile_dy);
+    backward_hidden(tile, of_tile, tile_dh, tile_a, &of_dy, dy_type);
     up_.backward_input(tile, advance(dx.all_rows(), begin * up_.in(), dx.type()), dx.type(), tile_dh,
                        ctx.type, tile.rows());
     if (!weights) continue;

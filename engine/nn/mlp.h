@@ -10,6 +10,7 @@
 #include "engine/nn/branch_sum.h"
 #include "engine/nn/compressed_saved.h"
 #include "engine/nn/context.h"
+#include "engine/nn/gathered_rows.h"
 #include "engine/nn/linear.h"
 #include "engine/nn/model_config.h"
 
@@ -40,7 +41,7 @@ class Mlp {
   DType dx_type(const Context& ctx) const { return up_.writes_once() ? ctx.branch_type() : DType::kF32; }
   /// Computes addends of y[rows, C] from x[rows, C] (the normalised input, activation type). If y is null, it
   /// computes only the saved activations.
-  void forward(const Context& ctx, const MlpSaved& saved, const BranchSum* y, const void* x) const;
+  void forward(const Context& ctx, const MlpSaved& saved, const BranchSum* y, GatheredRows* x) const;
   /// Take memory for the gradient of the up projection's output, and for the activation unless forward saved
   /// it.
   void* take_dh(const Context& ctx, Region& region) const;
@@ -48,7 +49,7 @@ class Mlp {
   /// Computes addends of dx[rows, C] from dy[rows, C]. Fills `dh` and, unless forward saved it, the
   /// activation `a`.
   void backward_input(const Context& ctx, const MlpSaved& saved, void* dh, void* a, const BranchSum& dx,
-                      const void* dy, DType dy_type) const;
+                      GatheredRows* dy, DType dy_type) const;
   /// Computes dx like backward_input, but tile by tile, from dy and the forward's x; with `weights`, also the
   /// gradients of all weights. `dh` and `a` receive the arrays of all rows; null: each tile has its own in
   /// the workspace.
@@ -68,9 +69,9 @@ class Mlp {
   MlpSaved rows_of(const Context& ctx, const MlpSaved& saved, int64_t begin) const;
   SavedRows hidden(const Context& ctx) const;
   SavedRows activation(const Context& ctx) const;
-  void hide(const Context& ctx, const MlpSaved& saved, const void* x) const;
+  void hide(const Context& ctx, const MlpSaved& saved, GatheredRows* x) const;
   const void* activated(const Context& ctx, const MlpSaved& saved) const;
-  void backward_hidden(const Context& ctx, const MlpSaved& saved, void* dh, void* a, const void* dy,
+  void backward_hidden(const Context& ctx, const MlpSaved& saved, void* dh, void* a, GatheredRows* dy,
                        DType dy_type) const;
   void activate(const Context& ctx, const MlpSaved& saved, void* a) const;
   void activation_backward(const Context& ctx, const MlpSaved& saved, void* dh, void* da) const;

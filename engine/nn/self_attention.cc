@@ -17,13 +17,13 @@ SelfAttentionSaved SelfAttention::take_saved(const Context& ctx, Region& inputs,
 }
 
 void SelfAttention::forward(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin,
-                            const BranchSum& y, const void* x) const {
+                            const BranchSum& y, GatheredRows* x) const {
   if (latent_) return latent_->forward(ctx, saved.latent, cos_sin, y, x);
   plain_->forward(ctx, saved.plain, cos_sin, y, x);
 }
 
 void SelfAttention::recompute(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin,
-                              const void* x, bool attends) const {
+                              GatheredRows* x, bool attends) const {
   if (latent_) return latent_->recompute(ctx, saved.latent, cos_sin, x, attends);
   plain_->recompute(ctx, saved.plain, cos_sin, x, attends);
 }
@@ -34,7 +34,7 @@ SelfAttentionMade SelfAttention::take_weight_pass_inputs(const Context& ctx, Reg
 }
 
 void SelfAttention::backward_input(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin,
-                                   const SelfAttentionMade& made, const BranchSum& dx, const void* dy,
+                                   const SelfAttentionMade& made, const BranchSum& dx, GatheredRows* dy,
                                    DType dy_type) const {
   if (latent_) return latent_->backward_input(ctx, saved.latent, cos_sin, made.latent, dx, dy, dy_type);
   plain_->backward_input(ctx, saved.plain, cos_sin, made.dqkv, dx, dy, dy_type);

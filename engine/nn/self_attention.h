@@ -29,12 +29,12 @@ class SelfAttention {
   DType y_type(const Context& ctx) const { return latent_ ? latent_->y_type(ctx) : plain_->y_type(ctx); }
   DType dx_type(const Context& ctx) const { return latent_ ? latent_->dx_type(ctx) : plain_->dx_type(ctx); }
   void forward(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin, const BranchSum& y,
-               const void* x) const;
-  void recompute(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin, const void* x,
+               GatheredRows* x) const;
+  void recompute(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin, GatheredRows* x,
                  bool attends) const;
   SelfAttentionMade take_weight_pass_inputs(const Context& ctx, Region& region) const;
   void backward_input(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin,
-                      const SelfAttentionMade& made, const BranchSum& dx, const void* dy,
+                      const SelfAttentionMade& made, const BranchSum& dx, GatheredRows* dy,
                       DType dy_type) const;
   void backward_out_weight(const Context& ctx, const SelfAttentionSaved& saved, const void* dy,
                            DType dy_type) const;

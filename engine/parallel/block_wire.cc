@@ -242,7 +242,11 @@ void GroupWire::carry_shift(void* in, const void* out, int64_t bytes) {
   char *const host = host_of(in, 0), *const own = host_of(out, bytes);
   link_.fetch(own, out, bytes);
   link_.wait();
-  group_.wait(ring_.shift(&group_, host, own, bytes));
+  const bool begun = begins_in_place();
+  const comm::Work call = ring_.shift(&group_, host, own, bytes);
+  has_begun(call);
+  if (begun) return;
+  group_.wait(call);
   send_back(in, host, bytes);
 }
 

@@ -1,7 +1,7 @@
 // BlockWire: a transport for the exchanges inside a block, which are collectives of the ranks that compute
 // the block together. When a call returns, the context's stream may use its result, unless the call was begun
-// with begin_next to be finished later. Over host transports, only sums and all_to_all_v can be begun that
-// way. tensor_parallel.h lists the exchanges that a module needs.
+// with begin_next to be finished later. Over host transports, only sums, shifts and all_to_all_v can be begun
+// that way. tensor_parallel.h lists the exchanges that a module needs.
 #pragma once
 
 #include <algorithm>
@@ -51,8 +51,8 @@ class BlockWire {
   /// Copies data[elements] of rank `root` to all ranks.
   void broadcast(void* data, DType type, int64_t elements, int64_t root);
 
-  /// Makes the next call begin only: until `finish`, nothing may use its memory. Until then, the only further
-  /// calls may be sums that are also begun, at most kMostBegun in all.
+  /// Makes the next call begin only: until `finish`, nothing may use its memory, except to read what it
+  /// sends. Until then, the only further calls may be sums that are also begun, at most kMostBegun in all.
   void begin_next() { begins_ = true; }
   static constexpr size_t kMostBegun = 64;
   /// True in a dry run: no data is transferred, so receive buffers must not be read.
@@ -137,10 +137,10 @@ class CountingWire final : public BlockWire {
   void note(comm::Operation operation, int64_t sent) override {
     if (notes_ && ranks() > 1) notes_->add(group_, comm::operation_name(operation), sent);
   }
-  void carry_all_reduce(void*, DType, int64_t) override { begin_sum(); }
+  void carry_all_reduce(void*, DType, int64_t) override { begin_beside(); }
   void carry_all_gather(void*, const void*, DType, int64_t) override {}
-  void carry_reduce_scatter(float*, const float*, int64_t) override { begin_sum(); }
-  void carry_shift(void*, const void*, int64_t) override {}
+  void carry_reduce_scatter(float*, const float*, int64_t) override { begin_beside(); }
+  void carry_shift(void*, const void*, int64_t) override { begin_beside(); }
   void carry_all_to_all(void*, const void*, int64_t) override {}
   void carry_all_to_all_v(void*, const std::vector<int64_t>&, const void*,
                           const std::vector<int64_t>&) override {
@@ -149,7 +149,7 @@ class CountingWire final : public BlockWire {
   void carry_finish(comm::Work) override {
     if (notes_) notes_->await();
   }
-  void begin_sum() {
+  void begin_beside() {
     if (begins() && notes_ && beside_ && ranks() > 1) notes_->begun();
   }
   void carry_gather_to_host(int32_t*, int32_t*, const int32_t*, int64_t) override {}

@@ -12,20 +12,21 @@ nn::LocalRows SequenceParallel::own_rows(int64_t rows) const {
 }
 
 /// Returns memory for all rows, including the padding of the last ranks.
-float* SequenceParallel::whole_rows(const nn::Context& ctx, float*, int64_t width) const {
-  return ctx.workspace->take_as<float>(ranks() * ctx.own_rows().room * width);
+void* SequenceParallel::take_rows(const nn::Context& ctx, int64_t row_bytes) const {
+  return ctx.workspace->take(ranks() * ctx.own_rows().room * row_bytes);
 }
 
-const void* SequenceParallel::gather_rows(const nn::Context& ctx, const void* own, DType type,
-                                          int64_t width) const {
-  const int64_t elements = ctx.own_rows().room * width;
-  void* const whole = ctx.workspace->take(ranks() * elements * dtype_bytes(type));
-  wire_.all_gather(whole, own, type, elements);
-  return whole;
+void SequenceParallel::gather_rows(const nn::Context& ctx, void* whole, const void* own, DType type,
+                                   int64_t width) const {
+  wire_.all_gather(whole, own, type, ctx.own_rows().room * width);
 }
 
-const void* SequenceParallel::enter(const nn::Context& ctx, const void* x, DType type, int64_t width) const {
-  return gather_rows(ctx, x, type, width);
+void SequenceParallel::begin_pass(const nn::Context& ctx, void* whole, int64_t owner, DType type,
+                                  int64_t width) const {
+  const int64_t elements = ctx.own_rows().room * width, before = (owner + ranks() - 1) % ranks();
+  wire_.begin_next();
+  wire_.shift(nn::advance(whole, before * elements, type), nn::advance(whole, owner * elements, type), type,
+              elements);
 }
 
 /// In `whole`, the chunks before this one take `begin` rows of each rank.
@@ -33,11 +34,6 @@ void SequenceParallel::begin_sum(const nn::Context&, float* own, float* whole, i
                                  int64_t width) const {
   wire_.begin_next();
   wire_.reduce_scatter(own + begin * width, whole + ranks() * begin * width, (end - begin) * width);
-}
-
-const void* SequenceParallel::leave_backward(const nn::Context& ctx, const void* dy, DType type,
-                                             int64_t width) const {
-  return gather_rows(ctx, dy, type, width);
 }
 
 std::unique_ptr<nn::Exchange> make_exchange(bool sequence_parallel, int64_t chunks, BlockWire* wire) {

@@ -8,6 +8,10 @@
 // A block sends 4 (t-1)/t R C elements forward and 6 (t-1)/t R C backward: its norms' outputs, which are not
 // saved, are gathered again for the weights' gradients (R rows, C columns, t ranks). Sums are bit-identical
 // to those of tensor parallelism alone. The head works on all rows.
+//
+// With several chunks (mesh.tp_chunks), rows that a product reads row by row go around the ring of ranks, each
+// rank's rows while the product computes those before them (nn/gathered_rows.h). The products of the weights'
+// gradients sum over all rows, so their inputs are gathered first.
 #pragma once
 
 #include <memory>
@@ -22,15 +26,14 @@ class SequenceParallel final : public TensorParallel {
 
   nn::LocalRows own_rows(int64_t rows) const override;
   int64_t row_ranks() const override { return ranks(); }
-  float* whole_rows(const nn::Context& ctx, float* own, int64_t width) const override;
-  const void* enter(const nn::Context& ctx, const void* x, DType type, int64_t width) const override;
+  void* take_rows(const nn::Context& ctx, int64_t row_bytes) const override;
+  void gather_rows(const nn::Context& ctx, void* whole, const void* own, DType type,
+                   int64_t width) const override;
+  bool passes_rows() const override { return chunks() > 1; }
+  void begin_pass(const nn::Context& ctx, void* whole, int64_t owner, DType type,
+                  int64_t width) const override;
   void begin_sum(const nn::Context& ctx, float* own, float* whole, int64_t begin, int64_t end,
                  int64_t width) const override;
-  const void* leave_backward(const nn::Context& ctx, const void* dy, DType type,
-                             int64_t width) const override;
-
- private:
-  const void* gather_rows(const nn::Context& ctx, const void* own, DType type, int64_t width) const;
 };
 
 /// Creates the exchange of tensor-parallel ranks, with or without sequence parallelism. `chunks`:

@@ -257,14 +257,24 @@ TEST_F(AdamW8Checkpoints, AreEncodedAnewForAnotherDivisionOfTheModel) {
   EXPECT_NEAR(loaded.step().loss, run.step().loss, 1e-3);
 }
 
-TEST_F(AdamW8Checkpoints, OfAdamWAreRefused) {
+/// Another optimizer may begin with the weights (/init/from), not with the state.
+TEST_F(AdamW8Checkpoints, GiveOtherOptimizersTheirWeightsOnly) {
   Problem p = problem_of("fp32", "");
   LayoutRun run(p, {});
   save(&run);
-  p.optimizer = "adamw";
-  LayoutRun other(p, {});
-  expect_error(Code::kCheckpointIncompatible, {"state of optimizer \"adamw8\"", "optimizer is \"adamw\""},
-               [&] { other.trainer().loads().load(folder_.file("saved"), false); });
+  for (const char* kind : {"adamw", "muon", "lion", "sgd"}) {
+    SCOPED_TRACE(kind);
+    p.optimizer = kind, p.from = "";
+    LayoutRun other(p, {});
+    expect_error(Code::kCheckpointIncompatible, {"optimizer", "/init/from"},
+                 [&] { other.trainer().loads().load(folder_.file("saved"), false); });
+    p.from = folder_.file("saved");
+    LayoutRun begun(p, {});
+    for (const nn::Parameter& q : run.trainer().ranks().table().all())
+      EXPECT_EQ(tensor(run.trainer(), TensorKind::kWeight, q),
+                tensor(begun.trainer(), TensorKind::kWeight, q));
+    EXPECT_TRUE(std::isfinite(begun.step().loss));
+  }
 }
 
 TEST(AdamW8Tensors, AreNumbersThatCanBeSetAndHaveNoView) {

@@ -108,12 +108,12 @@ def cases():
             "Glm4Moe", num_attention_heads=6, head_dim=10, attention_bias=True, use_qk_norm=True, n_routed_experts=6,
             num_experts_per_tok=2, moe_intermediate_size=10, n_shared_experts=2, n_group=1, topk_group=1,
             first_k_dense_replace=1, routed_scaling_factor=1.5, norm_topk_prob=True, num_mtp_layers=0,
-            rope_parameters=rope(partial_rotary_factor=0.4)), 12, old_config=True),
+            rope_parameters=rope(partial_rotary_factor=0.4)), 12, old_config=True, steps=20),
         "gpt_oss": Case(rotary_model(
             "GptOss", intermediate_size=10, head_dim=10, num_local_experts=6, num_experts_per_tok=2, sliding_window=5,
             max_position_embeddings=128, rope_parameters=rope(
                 "yarn", 150.0, factor=4.0, beta_fast=4.0, beta_slow=1.0, truncate=False,
-                original_max_position_embeddings=32)), 12, old_config=True),
+                original_max_position_embeddings=32)), 12, old_config=True, steps=20),
     }
 
 
@@ -191,8 +191,8 @@ def train(model, ids, labels, autocast=contextlib.nullcontext):
 
 # Seeds for which PyTorch's own bfloat16 run looks steady only by luck. 9001 (gemma2): an element of the final
 # norm's first gradient is 0.8 % of the others, and rounding v to bfloat16 changes its sign, independently of
-# other roundings.
-UNSTEADY_SEEDS = {9001}
+# other roundings. 15039 (glm4_moe): a token, which trains nothing, has two experts of nearly equal scores.
+UNSTEADY_SEEDS = {9001, 15039}
 
 
 def is_steady(case, seed):

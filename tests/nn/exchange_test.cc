@@ -246,20 +246,15 @@ TEST_P(ExchangeOfTwo, ComputesTheSameBitsInChunks) {
 INSTANTIATE_TEST_SUITE_P(Models, ExchangeOfTwo, ::testing::Values("gpt2", "gemma"),
                          [](const auto& name) { return std::string(name.param); });
 
-/// Records its calls and moves nothing. Gathered rows take kGathered bytes. Backwards are measured a second
+/// Records its calls and moves nothing. All rows take kAllRows bytes. Backwards are measured a second
 /// time, as they add to gradients, which is not recorded.
 class Notes : public nn::Exchange {
  public:
-  static constexpr int64_t kGathered = 1 << 20;
+  static constexpr int64_t kAllRows = 1 << 20;
 
-  const void* enter(const nn::Context& ctx, const void*, DType type, int64_t width) const override {
-    note(ctx, &entered, ctx.rows() * width * dtype_bytes(type));
-    return ctx.workspace->take(kGathered);
-  }
-  const void* leave_backward(const nn::Context& ctx, const void* dy, DType type,
-                             int64_t width) const override {
-    note(ctx, &left, ctx.rows() * width * dtype_bytes(type));
-    return dy;
+  void* take_rows(const nn::Context& ctx, int64_t) const override { return ctx.workspace->take(kAllRows); }
+  void gather_rows(const nn::Context& ctx, void*, const void*, DType type, int64_t width) const override {
+    note(ctx, &gathered, ctx.rows() * width * dtype_bytes(type));
   }
   void begin_sum(const nn::Context& ctx, float*, float*, int64_t begin, int64_t end,
                  int64_t width) const override {
@@ -269,7 +264,7 @@ class Notes : public nn::Exchange {
     note(ctx, &summed, elements);
   }
 
-  mutable int64_t entered = 0, left = 0, summed = 0;
+  mutable int64_t gathered = 0, summed = 0;
 
  private:
   static void note(const nn::Context& ctx, int64_t* sum, int64_t count) {
@@ -285,17 +280,17 @@ TEST(ExchangeInADryRun, SeesEveryTransferAndItsWorkspaceCounts) {
     const Notes notes;
     const nn::ModelCosts with = nn::measure_costs(whole, kernels, 2, type, 3, 16, true, false, notes);
     const nn::ModelCosts alone = nn::measure_costs(whole, kernels, 2, type, 3, 16, true);
-    // Two branches in forward and in backward; then the rows that loss, evaluation and logits read.
-    EXPECT_EQ(notes.entered, 4 * elements * dtype_bytes(type) + 3 * elements * dtype_bytes(DType::kF32));
-    // Two branches, and the rows whose gradient goes to the embedding's table.
-    EXPECT_EQ(notes.left, 2 * elements * dtype_bytes(type) + elements * dtype_bytes(DType::kF32));
+    // The inputs of two branches in forward and in backward, and the gradients of their outputs; then the rows
+    // that loss, evaluation and logits read, and those whose gradient goes to the embedding's table.
+    EXPECT_EQ(notes.gathered, 6 * elements * dtype_bytes(type) + 4 * elements * dtype_bytes(DType::kF32));
     // A block's two branches in both directions; then the embedding's rows, the head's gradient, and the rows
     // of logits.
     EXPECT_EQ(notes.summed, (2 + 2 + 1 + 1) * elements + 3 * 16 * whole.config().vocab_size);
-    EXPECT_LT(alone.block_forward[0].workspace, Notes::kGathered);
-    EXPECT_GE(with.block_forward[0].workspace, Notes::kGathered);
-    EXPECT_LT(with.block_forward[0].workspace, 2 * Notes::kGathered);  // one branch after the other
-    EXPECT_GE(with.block_backward[0].workspace, Notes::kGathered);
+    EXPECT_LT(alone.block_forward[0].workspace, Notes::kAllRows);
+    // The input and the addends of one branch after the other.
+    EXPECT_GE(with.block_forward[0].workspace, 2 * Notes::kAllRows);
+    EXPECT_LT(with.block_forward[0].workspace, 3 * Notes::kAllRows);
+    EXPECT_GE(with.block_backward[0].workspace, 3 * Notes::kAllRows);  // and the gradient of the output
     EXPECT_EQ(with.block_forward[0].saved, alone.block_forward[0].saved);
     EXPECT_EQ(with.block_forward[0].flops, alone.block_forward[0].flops);
   }

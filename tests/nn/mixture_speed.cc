@@ -105,17 +105,18 @@ class Branch {
     nn::Region saved_region(saved_.data(), std::ssize(saved_)),
         workspace(workspace_.data(), std::ssize(workspace_));
     ctx_.workspace = &workspace;
-    const void* const x = type_ == DType::kBf16 ? static_cast<const void*>(in_.data()) : x_.data();
+    nn::GatheredRows x(type_ == DType::kBf16 ? static_cast<const void*>(in_.data()) : x_.data()),
+        dy(dy_.data());
     const nn::FeedForwardSaved saved = branch_->take_saved(ctx_, saved_region, saved_region);
     const nn::BranchSum y(ctx_, y_.data(), branch_->y_type(ctx_), model_.width),
         dx(ctx_, dx_.data(), branch_->dx_type(ctx_), model_.width);
-    branch_->forward(ctx_, saved, &y, x);
+    branch_->forward(ctx_, saved, &y, &x);
     nn::FeedForwardMade made;
     branch_->take_weight_pass_inputs(ctx_, workspace, &made);
     branch_->take_activation(ctx_, saved, workspace, &made);
-    branch_->backward_input(ctx_, saved, made, dx, dy_.data(), DType::kF32);
+    branch_->backward_input(ctx_, saved, made, dx, &dy, DType::kF32);
     branch_->backward_down_weight(ctx_, saved, made, dy_.data(), DType::kF32);
-    branch_->backward_up_weight(ctx_, saved, made, x);
+    branch_->backward_up_weight(ctx_, saved, made, x.all(ctx_));
   }
 
  private:
