@@ -60,8 +60,8 @@ class StateWork {
     const parallel::BlockMatrices* const m = layout_.matrices().of(block, experts);
     if (m == nullptr) return sizes;
     sizes.direction = m->direction_bytes;
+    if (m->gathers()) sizes.parts = m->parts_bytes, sizes.gathered = m->gathered_bytes;
     if (m->scatters()) sizes.home = m->home_bytes, sizes.scattered = m->scattered_bytes;
-    sizes.gathers = m->gathers(), sizes.gathered = m->gathered_bytes;
     counter_.clear();
     for (const parallel::BlockMatrices::Part& part : m->parts)
       optimizer_.add_momentum(WorkCounter::fake_floats(), WorkCounter::fake_floats(),

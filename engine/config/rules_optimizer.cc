@@ -19,12 +19,6 @@ constexpr Check kOptimizerChecks[] = {
      [](const Effective& c) { return uses_muon(c) && c.is("/precision", "bf16_pure"); },
      "precision \"bf16_pure\" keeps gradients and moments as bf16, and optimizer \"muon\" needs both in fp32",
      "use \"bf16\", which keeps fp32 masters, or another optimizer"},
-    {"/mesh/tp",
-     {"/mesh/tp", "/optimizer/kind"},
-     [](const Effective& c) { return uses_muon(c) && c.integer("/mesh/tp") > 1; },
-     "optimizer \"muon\" updates whole matrices, of which {/mesh/tp} tensor-parallel ranks hold rows or "
-     "columns; gathering them is not supported yet",
-     "use 1, and divide with /mesh/dp_shard, cp, ep or pp, or use another optimizer"},
     {"/offload/optimizer",
      {"/offload/optimizer", "/optimizer/kind"},
      [](const Effective& c) { return uses_muon(c) && !c.is("/offload/optimizer", "off"); },

@@ -30,8 +30,7 @@ void Executor::orthogonalise(const plan::Plan& plan, const plan::Instruction& n)
   s_.memory.link->zero(squares, m.most_at_home * static_cast<int64_t>(sizeof(ExactSum)));
   optim::Orthogonal call;
   call.type = optim::product_type(s_.model.type);
-  call.from = as<float>(plan, n[m.gathers() ? Operand::kHome : Operand::kDirection]);
-  call.to = as<float>(plan, n[m.scatters() ? Operand::kHome : Operand::kDirection]);
+  call.from = as<float>(plan, n[Operand::kDirection]), call.to = as<float>(plan, n[Operand::kHome]);
   for (const parallel::BlockMatrices::AtHome& matrix : m.at_home) {
     call.rows = matrix.rows, call.columns = matrix.columns;
     call.pieces = matrix.parts, call.copies = matrix.results;
@@ -56,7 +55,7 @@ void Executor::update_matrices(const plan::Plan& plan, const plan::Instruction& 
       optim::Optimizer::MatrixUpdate update;
       update.weights = reinterpret_cast<float*>(master ? master : weights) + from;
       if (master && !is_int_block(group.type)) update.copy = weights + dtype_bytes(group.type, from);
-      update.direction = direction + part.at;
+      update.direction = direction + part.result;
       update.n = part.n, update.copy_type = group.type;
       update.rows = part.rows, update.columns = part.columns;
       s_.optimizer->update_matrix(part.parameter, update, &host_->scalars()->optimizer, *kernels_, *stream_);

@@ -14,6 +14,27 @@ constexpr float kA = 3.4445f, kB = -4.7750f, kC = 2.0315f;
 
 StateTypes states(const OptimizerConfig&, DType state) { return {state}; }
 
+/// Rows of n elements each: of a matrix from element `begin` on, and of a buffer from element `at` on.
+struct PieceRows {
+  int64_t begin = 0, at = 0, rows = 1, n = 0;
+};
+
+/// Calls use(rows) for the at most three parts of a piece: the rest of a row, full rows, the start of a row.
+template <typename Use>
+void each_part(const MatrixPiece& p, int64_t columns, Use use) {
+  if (p.width == 0 || p.width == columns) return use(PieceRows{p.corner + p.begin, p.at, 1, p.n});
+  int64_t done = 0;
+  const auto take = [&](int64_t rows, int64_t n) {
+    if (rows * n == 0) return;
+    const int64_t first = p.begin + done;
+    use(PieceRows{p.corner + first / p.width * columns + first % p.width, p.at + done, rows, n});
+    done += rows * n;
+  };
+  take(1, std::min(p.n, (p.width - p.begin % p.width) % p.width));
+  take((p.n - done) / p.width, p.width);
+  take(1, p.n - done);
+}
+
 /// The arrays and products of one call.
 class NewtonSchulz {
  public:
@@ -31,12 +52,20 @@ class NewtonSchulz {
         factor_(workspace->take(dtype_bytes(call.type, side_ * side_))) {}
 
   void run() {
-    for (const MatrixPiece& p : call_.pieces)
-      kernels_.convert({wide_ + p.begin, call_.from + p.at, DType::kF32, DType::kF32, p.n}, stream_);
+    for (const MatrixPiece& piece : call_.pieces)
+      each_part(piece, call_.columns, [&](const PieceRows& p) {
+        kernels_.convert({wide_ + p.begin, call_.from + p.at, DType::kF32, DType::kF32, p.n, false, p.rows,
+                          call_.columns, p.n},
+                         stream_);
+      });
     normalise();
     for (int step = 0; step < kSteps; ++step) improve();
-    for (const MatrixPiece& p : call_.copies)
-      kernels_.convert({call_.to + p.at, element(x_, p.begin), DType::kF32, call_.type, p.n}, stream_);
+    for (const MatrixPiece& piece : call_.copies)
+      each_part(piece, call_.columns, [&](const PieceRows& p) {
+        kernels_.convert({call_.to + p.at, element(x_, p.begin), DType::kF32, call_.type, p.n, false, p.rows,
+                          p.n, call_.columns},
+                         stream_);
+      });
   }
 
  private:

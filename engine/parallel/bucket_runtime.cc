@@ -176,31 +176,14 @@ GroupCall BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
   }
 }
 
-/// Prepares GATHER_MATRIX (parts of this rank's copy to their homes) or SCATTER_MATRIX (results to all
-/// copies).
+/// Prepares GATHER_MATRIX (parts to their homes) or SCATTER_MATRIX (results to all copies).
 GroupCall BucketRuntime::prepare_matrices(const Plan& plan, const Instruction& n) const {
   GroupCall t;
   t.group = groups_.of(transfer_group(plan, n), n.lane);
   const BlockMatrices* const m = layout_.matrices().of(n.block, n.experts);
   t.members = m->ranks;
-  GroupCall::Exchange& e = t.exchange;
-  e.in = at(plan, n[Operand::kSent]), e.out = at(plan, n[Operand::kReceived]);
-  if (n.op == Op::kScatterMatrix) {
-    e.in_bytes = m->by_rank, e.out_bytes = m->by_home;
-    return t;
-  }
-  const auto of_copy = [&](const std::vector<int64_t>& bytes, std::vector<int64_t>* own) {
-    int64_t before = 0;
-    for (size_t r = 0; r < bytes.size(); ++r) {
-      const auto rank = static_cast<int64_t>(r);
-      const bool in_copy = rank >= m->first && rank < m->first + m->shards;
-      own->push_back(in_copy ? bytes[r] : 0);
-      if (rank < m->first) before += bytes[r];
-    }
-    return before;
-  };
-  e.in += of_copy(m->by_home, &e.in_bytes);
-  e.out += of_copy(m->by_rank, &e.out_bytes);
+  const BlockMatrices::Exchange& bytes = n.op == Op::kGatherMatrix ? m->gather : m->scatter;
+  t.exchange = {at(plan, n[Operand::kReceived]), at(plan, n[Operand::kSent]), bytes.received, bytes.sent};
   return t;
 }
 

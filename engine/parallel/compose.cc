@@ -256,9 +256,9 @@ class DataParallelism final : public Strategy {
     };
     const bool matrices = !place.layout.matrices().all().empty() && place.training;
     if (matrices && s_.config.mesh.world() > s_.config.mesh.pp)
-      want(groups->matrices, StateLayout::data_axes(false), "matrices");
-    if (matrices && s_.config.mesh.ep > 1 && degree(layout.mesh(), StateLayout::data_axes(true)) > 1)
-      want(groups->expert_matrices, StateLayout::data_axes(true), "expert_matrices");
+      want(groups->matrices, StateLayout::holder_axes(false), "matrices");
+    if (matrices && s_.config.mesh.ep > 1 && degree(layout.mesh(), StateLayout::holder_axes(true)) > 1)
+      want(groups->expert_matrices, StateLayout::holder_axes(true), "expert_matrices");
     const auto& scatter = layout.reduction().scatter;
     want(groups->shard, scatter, layout.state_sharded() ? "dp_shard" : "gradients");
     want(groups->replica, layout.reduction().across, "dp_replicate");

@@ -7,194 +7,140 @@
 #include <tuple>
 #include <utility>
 
-#include "engine/optim/update.h"
-
 namespace hawser::parallel {
 namespace {
 
-/// The number of ranks that divide the state of one copy of a group.
-int64_t shards_of(const StateLayout& layout, const nn::ParameterGroup& group) {
-  const mesh::PlacedTensor state = layout.state(whole_group(group.elements, group.experts));
-  for (const mesh::Entry& entry : state.layout().entries)
-    if (entry.placement == mesh::Placement::kFlat) return degree(layout.mesh(), entry.axes);
-  return 1;
-}
-
-/// The ranks that hold parts or copies of what `rank` holds: copy by copy, the parts of each in order.
-std::vector<int64_t> holders(const StateLayout& layout, int64_t rank, bool experts) {
-  return mesh::group(layout.mesh(), rank, StateLayout::data_axes(experts));
-}
-
-int64_t overlap(const mesh::FlatRange& range, const Matrix& m) {
-  return std::max<int64_t>(
-      0, std::min(range.end, m.in_group + m.elements()) - std::max(range.begin, m.in_group));
-}
-
-/// Returns all matrices of a stage, without homes. They include the matrices of every expert, each at its
-/// offset on the ranks that hold the expert.
-std::vector<Matrix> find(const nn::ParameterTable& table, const MatrixHomes::Place& place) {
-  std::vector<Matrix> all;
-  for (size_t i = 0; i < table.all().size(); ++i) {
-    const nn::Parameter& p = table.all()[i];
-    if (!optim::takes_matrices(table.group_of(p))) continue;
-    if (!place.stage_of.empty() &&
-        place.stage_of[static_cast<size_t>(p.block)] != place.mesh.coordinate(place.rank, mesh::Axis::kPp))
-      continue;
-    Matrix m{static_cast<int32_t>(i), p.group};
-    m.rows = p.shape[p.shape.size() - 2], m.columns = p.shape.back();
-    const std::vector<int64_t>& rows = p.matrix_rows;
-    for (int64_t at = 0; at < p.size; at += m.elements(), ++m.index) {
-      if (!rows.empty()) m.rows = rows[static_cast<size_t>(m.index) % rows.size()];
-      m.in_group = p.offset + at % p.room;
-      all.push_back(m);
+/// Gives each matrix its home.
+void assign(const nn::ParameterTable& table, int64_t world, std::vector<HeldMatrix>* all) {
+  std::vector<size_t> order(all->size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto key = [&](size_t i) {
+    const Matrix& m = (*all)[i].matrix;
+    return std::tuple<double, const std::string&, int64_t>(
+        -matrix_cost(m.rows, m.columns), table.all()[static_cast<size_t>(m.parameter)].name, m.index);
+  };
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(a) < key(b); });
+  std::vector<double> work(static_cast<size_t>(world));
+  for (const size_t i : order) {
+    HeldMatrix& m = (*all)[i];
+    const std::vector<int64_t>& ranks = m.holders->ranks;
+    double* least = nullptr;
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      double& of_rank = work[static_cast<size_t>(ranks[r])];
+      if (!m.is_in_share(r) || (least != nullptr && *least <= of_rank)) continue;
+      least = &of_rank, m.matrix.home = ranks[r];
     }
+    *least += matrix_cost(m.matrix.rows, m.matrix.columns);
   }
-  return all;
 }
 
-class Assignment {
+/// Computes how the ranks of a group exchange the matrices of a block. Ranks are numbered as in
+/// Holders::ranks. The matrices that a rank exchanges with another are in the order of the table.
+class BlockView {
  public:
-  Assignment(const nn::ParameterTable& table, const StateLayout& layout, const MatrixHomes::Place& place)
-      : table_(table), layout_(layout), place_(place), load_(static_cast<size_t>(place.mesh.world_size())) {}
+  explicit BlockView(const std::vector<const HeldMatrix*>& matrices)
+      : matrices_(matrices), ranks_(matrices[0]->holders->ranks), by_home_(matrices.size()) {
+    for (const HeldMatrix* m : matrices_) homes_.push_back(number(m->matrix.home));
+    std::iota(by_home_.begin(), by_home_.end(), size_t{0});
+    std::stable_sort(by_home_.begin(), by_home_.end(),
+                     [&](size_t a, size_t b) { return homes_[a] < homes_[b]; });
+  }
 
-  void run(std::vector<Matrix>* all) {
-    std::vector<size_t> order(all->size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    const auto key = [&](size_t i) {
-      const Matrix& m = (*all)[i];
-      return std::tuple<double, const std::string&, int64_t>(
-          -matrix_cost(m.rows, m.columns), table_.all()[static_cast<size_t>(m.parameter)].name, m.index);
-    };
-    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(a) < key(b); });
-    for (const size_t i : order) {
-      Matrix& m = (*all)[i];
-      const std::vector<int64_t>& ranks = candidates(m);
-      m.home = *std::min_element(ranks.begin(), ranks.end(),
-                                 [&](int64_t a, int64_t b) { return load(a) < load(b); });
-      load(m.home) += matrix_cost(m.rows, m.columns);
+  /// True if the group contains the rank of the world.
+  bool has(int64_t rank) const { return std::binary_search(ranks_.begin(), ranks_.end(), rank); }
+
+  /// Raises the largest sizes to those of each rank.
+  void raise(BlockMatrices* out) const {
+    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+      int64_t own = 0, parts = 0, home = 0, gathered = 0, scattered = 0, count = 0;
+      for (size_t i = 0; i < matrices_.size(); ++i) {
+        const HeldMatrix& m = *matrices_[i];
+        const int64_t n = m.part(rank).n, all = m.holders->copies * m.matrix.elements();
+        own += n;
+        if (homes_[i] == rank)
+          ++count, parts += m.matrix.elements(), home += all, scattered += all - n;
+        else if (m.in_one_copy(rank, homes_[i]))
+          gathered += n;
+      }
+      const auto most = [](int64_t* bytes, int64_t elements) { *bytes = std::max(*bytes, elements * 4); };
+      most(&out->direction_bytes, own), most(&out->parts_bytes, parts), most(&out->home_bytes, home);
+      most(&out->gathered_bytes, gathered), most(&out->scattered_bytes, scattered);
+      out->most_at_home = std::max(out->most_at_home, count);
     }
   }
 
-  /// The ranks that hold the matrix: of an expert, those that have it.
-  const std::vector<int64_t>& candidates(const Matrix& m) {
-    const nn::Parameter& p = table_.all()[static_cast<size_t>(m.parameter)];
-    const int64_t share = p.cut.experts ? m.index / (p.room / m.elements()) : -1;
-    std::vector<int64_t>& ranks = candidates_[share];
-    if (ranks.empty()) {
-      const int64_t one = share < 0 ? place_.rank : place_.mesh.at(place_.rank, mesh::Axis::kEp, share);
-      ranks = holders(layout_, one, share >= 0);
-    }
-    return ranks;
-  }
-
- private:
-  double& load(int64_t rank) { return load_[static_cast<size_t>(rank)]; }
-
-  const nn::ParameterTable& table_;
-  const StateLayout& layout_;
-  const MatrixHomes::Place& place_;
-  std::map<int64_t, std::vector<int64_t>> candidates_;
-  std::vector<double> load_;  // by rank of the world
-};
-
-/// Fills the view that one rank has of the matrices of a block that the ranks `group` hold.
-class View {
- public:
-  View(const nn::ParameterTable& table, const std::vector<int64_t>& group, int64_t shards,
-       std::vector<const Matrix*> matrices)
-      : table_(table), group_(group), shards_(shards), matrices_(std::move(matrices)) {
-    for (const Matrix* m : matrices_) homes_.push_back(at(m->home));
-  }
-
-  /// Fills what the rank sees.
+  /// Fills what one rank sees. The sizes in `out` are final.
   void fill(BlockMatrices* out, int64_t rank) {
-    self_ = at(rank);
-    out->first = static_cast<int64_t>(self_) / shards_ * shards_;
-    out->by_home.resize(group_.size()), out->by_rank.resize(group_.size());
+    self_ = number(rank);
+    for (BlockMatrices::Exchange* e : {&out->gather, &out->scatter})
+      e->sent.resize(ranks_.size()), e->received.resize(ranks_.size());
+    out->ranks = static_cast<int64_t>(ranks_.size());
     own_parts(out);
     at_home(out);
   }
 
-  /// Raises the largest sizes to those of the rank at place `rank` of the group.
-  void raise(BlockMatrices* out, size_t rank) const {
-    int64_t own = 0, home = 0, gathered = 0, scattered = 0, count = 0;
-    const auto shards = static_cast<size_t>(shards_), copies = group_.size() / shards;
-    for (size_t i = 0; i < matrices_.size(); ++i) {
-      const Matrix& m = *matrices_[i];
-      const int64_t part = overlap(range(m, rank), m), all = static_cast<int64_t>(copies) * m.elements();
-      own += part;
-      if (homes_[i] == rank) home += all, ++count, scattered += all - part;
-      if (homes_[i] != rank && homes_[i] / shards == rank / shards) gathered += part;
-    }
-    const auto most = [](int64_t* bytes, int64_t elements) { *bytes = std::max(*bytes, elements * 4); };
-    most(&out->direction_bytes, own);
-    most(&out->scattered_bytes, scattered);
-    if (out->gathers()) most(&out->gathered_bytes, gathered);
-    if (out->scatters()) most(&out->home_bytes, home);
-    out->most_at_home = std::max(out->most_at_home, count);
-  }
-
  private:
-  size_t at(int64_t rank) const {
-    return static_cast<size_t>(std::find(group_.begin(), group_.end(), rank) - group_.begin());
-  }
-  /// The elements of the matrix's group that the rank at this place keeps.
-  mesh::FlatRange range(const Matrix& m, size_t rank) const {
-    const int64_t elements = table_.groups()[static_cast<size_t>(m.group)].elements;
-    if (shards_ == 1) return {0, elements};
-    return mesh::shard_range(elements, shards_, static_cast<int64_t>(rank) % shards_);
+  size_t number(int64_t rank) const {
+    return static_cast<size_t>(std::lower_bound(ranks_.begin(), ranks_.end(), rank) - ranks_.begin());
   }
 
+  /// Results arrive from one home after the other. Before, `direction` begins with the parts that
+  /// GATHER_MATRIX sends, in the same order; copies that other ranks send follow.
   void own_parts(BlockMatrices* out) {
+    std::vector<bool> sent;
     int64_t next = 0;
-    for (size_t home = 0; home < group_.size(); ++home) {
-      for (const Matrix* m : matrices_) {
-        const int64_t n = overlap(range(*m, self_), *m);
-        if (m->home != group_[home] || n == 0) continue;
-        const int64_t begin = std::max(range(*m, self_).begin, m->in_group);
-        out->parts.push_back({m->parameter, m->group, m->rows, m->columns, begin, n, next});
-        out->by_home[home] += n * 4, next += n;
-      }
+    for (const size_t i : by_home_) {
+      const HeldMatrix& m = *matrices_[i];
+      const HeldMatrix::Part part = m.part(self_);
+      if (part.n == 0) continue;
+      const Matrix& matrix = m.matrix;
+      out->parts.push_back(
+          {matrix.parameter, matrix.group, matrix.rows, matrix.columns, part.in_group(), part.n});
+      out->parts.back().result = next;
+      next += part.n, out->scatter.received[homes_[i]] += part.n * 4;
+      sent.push_back(m.in_one_copy(self_, homes_[i]));
+      if (sent.back()) out->gather.sent[homes_[i]] += part.n * 4;
     }
+    next = 0;
+    for (const bool is_sent : {true, false})
+      for (size_t p = 0; p < sent.size(); ++p)
+        if (sent[p] == is_sent) out->parts[p].at = next, next += out->parts[p].n;
   }
 
-  /// The parts come from the ranks of this rank's copy; the results go to the ranks of all copies. Without a
-  /// gather, this rank's own part is the whole.
+  /// The parts come from the ranks of the home's copy; results go to all ranks that hold any. Without a
+  /// gather, this rank's own part is the whole matrix, where it is in `direction`.
   void at_home(BlockMatrices* out) {
-    std::map<const Matrix*, BlockMatrices::AtHome> found;
-    int64_t next = 0;
-    for (size_t rank = 0; rank < group_.size(); ++rank) {
-      for (const Matrix* m : matrices_) {
-        const int64_t n = overlap(range(*m, rank), *m);
-        if (m->home != group_[self_] || n == 0) continue;
-        BlockMatrices::AtHome& home = found[m];
-        const int64_t begin = std::max<int64_t>(0, range(*m, rank).begin - m->in_group);
-        home.results.push_back({begin, n, next});
-        const auto place = static_cast<int64_t>(rank);
-        if (out->gathers() && place >= out->first && place < out->first + out->shards)
-          home.parts.push_back(home.results.back());
-        out->by_rank[rank] += n * 4, next += n;
+    std::map<size_t, BlockMatrices::AtHome> found;  // in the order of the table
+    int64_t part_at = 0, result_at = 0;
+    for (size_t rank = 0; rank < ranks_.size(); ++rank)
+      for (size_t i = 0; i < matrices_.size(); ++i) {
+        const HeldMatrix& m = *matrices_[i];
+        if (homes_[i] != self_) continue;
+        const HeldMatrix::Part part = m.part(rank);
+        if (part.n == 0) continue;
+        BlockMatrices::AtHome& home = found[i];
+        home.rows = m.matrix.rows, home.columns = m.matrix.columns;
+        optim::MatrixPiece piece{part.begin, part.n, result_at, part.window.corner, part.window.width};
+        home.results.push_back(piece);
+        result_at += part.n, out->scatter.sent[rank] += part.n * 4;
+        if (!m.in_one_copy(rank, self_)) continue;
+        piece.at = out->gathers() ? part_at : place_of(*out, m.matrix.group, part.in_group());
+        home.parts.push_back(piece);
+        part_at += part.n, out->gather.received[rank] += part.n * 4;
       }
-    }
-    for (const Matrix* m : matrices_) {
-      const auto home = found.find(m);
-      if (home == found.end()) continue;
-      home->second.rows = m->rows, home->second.columns = m->columns;
-      if (!out->gathers()) home->second.parts = own_part(*out, *m);
-      out->at_home.push_back(std::move(home->second));
-    }
+    for (auto& [i, home] : found) out->at_home.push_back(std::move(home));
   }
-  static std::vector<optim::MatrixPiece> own_part(const BlockMatrices& out, const Matrix& m) {
-    for (const BlockMatrices::Part& part : out.parts)
-      if (part.parameter == m.parameter && part.in_group == m.in_group) return {{0, part.n, part.at}};
-    return {};
+  static int64_t place_of(const BlockMatrices& out, int32_t group, int64_t in_group) {
+    const auto is_it = [&](const BlockMatrices::Part& p) {
+      return p.group == group && p.in_group == in_group;
+    };
+    return std::find_if(out.parts.begin(), out.parts.end(), is_it)->at;
   }
 
-  const nn::ParameterTable& table_;
-  const std::vector<int64_t>& group_;
-  const int64_t shards_;
-  const std::vector<const Matrix*> matrices_;
-  std::vector<size_t> homes_;  // by matrix: the place of its home in group_
+  const std::vector<const HeldMatrix*>& matrices_;
+  const std::vector<int64_t>& ranks_;
+  std::vector<size_t> homes_;    // by matrix
+  std::vector<size_t> by_home_;  // matrices, those of the first rank first
   size_t self_ = 0;
 };
 
@@ -206,27 +152,24 @@ double matrix_cost(int64_t rows, int64_t columns) {
   return 4 * r * r * c + 2 * r * r * r;
 }
 
-MatrixHomes::MatrixHomes(const nn::ParameterTable& table, const StateLayout& layout, const Place& place)
-    : all_(find(table, place)) {
-  if (all_.empty()) return;
-  Assignment assignment(table, layout, place);
-  assignment.run(&all_);
+MatrixHomes::MatrixHomes(const nn::ParameterTable& table, const StateLayout& layout, int64_t rank,
+                         const std::vector<int64_t>& stage_of) {
+  MatrixParts parts(table, layout, rank, stage_of);
+  if (parts.all().empty()) return;
+  assign(table, layout.mesh().world_size(), &parts.all());
   blocks_.resize(2 * (static_cast<size_t>(table.groups().back().block) + 1));
-  // By block, those that the same ranks hold.
-  std::vector<std::map<const std::vector<int64_t>*, std::vector<const Matrix*>>> held(blocks_.size());
-  for (const Matrix& m : all_) {
-    const nn::Parameter& p = table.all()[static_cast<size_t>(m.parameter)];
-    held[static_cast<size_t>(2 * p.block + (p.cut.experts ? 1 : 0))][&assignment.candidates(m)].push_back(&m);
+  // By block, then by the first of the ranks that exchange them.
+  std::vector<std::map<int64_t, std::vector<const HeldMatrix*>>> held(blocks_.size());
+  for (const HeldMatrix& m : parts.all()) {
+    const nn::Parameter& p = table.all()[static_cast<size_t>(m.matrix.parameter)];
+    held[static_cast<size_t>(2 * p.block + (p.cut.experts ? 1 : 0))][m.holders->ranks.front()].push_back(&m);
+    all_.push_back(m.matrix);
   }
-  for (size_t b = 0; b < blocks_.size(); ++b)
-    for (const auto& [ranks, matrices] : held[b]) {
-      const int64_t shards = shards_of(layout, table.groups()[static_cast<size_t>(matrices[0]->group)]);
-      blocks_[b].shards = shards, blocks_[b].ranks = static_cast<int64_t>(ranks->size());
-      View view(table, *ranks, shards, matrices);
-      for (size_t rank = 0; rank < ranks->size(); ++rank) view.raise(&blocks_[b], rank);
-      if (std::find(ranks->begin(), ranks->end(), place.rank) != ranks->end())
-        view.fill(&blocks_[b], place.rank);
-    }
+  for (size_t b = 0; b < blocks_.size(); ++b) {
+    for (const auto& [first, matrices] : held[b]) BlockView(matrices).raise(&blocks_[b]);
+    for (const auto& [first, matrices] : held[b])
+      if (BlockView view(matrices); view.has(rank)) view.fill(&blocks_[b], rank);
+  }
 }
 
 const BlockMatrices* MatrixHomes::of(int32_t block, bool experts) const {

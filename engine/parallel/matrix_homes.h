@@ -1,78 +1,66 @@
-// MatrixHomes: a table that assigns each matrix to the rank that orthogonalises it (optim/muon.h). Ranks keep
-// flat parts of a matrix's state, so each matrix has a home: one of the ranks that hold parts of it.
-// GATHER_MATRIX brings the parts to the home, ORTHOGONALISE processes the whole matrix there, and
-// SCATTER_MATRIX returns the result to all ranks that hold parts or copies. Matrices are assigned in order of
-// decreasing cost, each to the rank with the least work so far. The assignment depends on the config alone,
+// MatrixHomes: a table that assigns each matrix to the rank that orthogonalises it (optim/muon.h). Ranks hold
+// parts of a matrix (matrix_parts.h), so each matrix has a home: one of the ranks whose share of the weight has
+// elements of it. GATHER_MATRIX brings the parts to the home, ORTHOGONALISE processes the whole matrix there,
+// and SCATTER_MATRIX returns the result to all ranks that hold parts or copies. Matrices are assigned in order
+// of decreasing cost, each to the rank with the least work so far. The assignment depends on the config alone,
 // so every rank computes it without communication.
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
-#include "engine/mesh/mesh.h"
 #include "engine/nn/parameter.h"
 #include "engine/optim/muon.h"
+#include "engine/parallel/matrix_parts.h"
 #include "engine/parallel/state_layout.h"
 
 namespace hawser::parallel {
 
-/// A weight of two dims, one head of such a weight (nn::Parameter::matrix_rows), or one expert of a weight of
-/// three. q, k, v, gate and up are matrices of their own, although products may read several of them as one.
-struct Matrix {
-  int32_t parameter = 0, group = 0;  ///< indexes in the table
-  int64_t index = 0;                 ///< among the matrices of the parameter
-  int64_t rows = 0, columns = 0;
-  int64_t in_group = 0;  ///< its first element in its group
-  int64_t home = 0;      ///< rank of the world
-
-  int64_t elements() const { return rows * columns; }
-};
-
 /// Returns multiply-adds of one Newton-Schulz step: 4 r^2 c + 2 r^3, where r is the shorter side.
 double matrix_cost(int64_t rows, int64_t columns);
 
-/// The matrices of a block whose parts and copies the same ranks hold, as one rank sees them. Element offsets
-/// are those of f32 arrays in two slots: `direction`, with this rank's part of each matrix by home, and
-/// `home`, with all parts of its own matrices by rank.
+/// The matrices of a block that the same ranks exchange, as one rank sees them. Element offsets are those of
+/// f32 arrays in three slots: `direction` has this rank's part of each matrix, `parts` those parts of its own
+/// matrices that GATHER_MATRIX brings, and `home` their results for all ranks.
 struct BlockMatrices {
-  /// A part of this rank's state, element `at` of `direction`.
+  /// A part of this rank's state: n elements of a matrix.
   struct Part {
     int32_t parameter = 0, group = 0;
-    int64_t rows = 0, columns = 0;  ///< of its matrix
-    int64_t in_group = 0, n = 0, at = 0;
+    int64_t rows = 0, columns = 0;  ///< of the matrix
+    int64_t in_group = 0, n = 0;
+    int64_t at = 0;      ///< in `direction`, until GATHER_MATRIX
+    int64_t result = 0;  ///< in `direction`, from SCATTER_MATRIX on
   };
   /// A matrix whose home is this rank: its parts, and the places of its result.
   struct AtHome {
     int64_t rows = 0, columns = 0;
     std::vector<optim::MatrixPiece> parts, results;
   };
+  /// What this rank exchanges, in bytes by rank of the group, one after the other.
+  struct Exchange {
+    std::vector<int64_t> sent, received;
+  };
   std::vector<Part> parts;
   std::vector<AtHome> at_home;
-  int64_t ranks = 1, shards = 1;  ///< ranks that hold parts or copies; those of one copy
-
-  /// Bytes by rank of the group, in `direction` and in `home`.
-  std::vector<int64_t> by_home, by_rank;
-  int64_t first = 0;  ///< the ranks [first, first + shards) hold the parts of this rank's copy
+  Exchange gather, scatter;
+  int64_t ranks = 1;
 
   // The largest of any rank of the stage, so that all have the same plan.
-  int64_t direction_bytes = 0, home_bytes = 0;
-  int64_t gathered_bytes = 0, scattered_bytes = 0;  ///< sent by one rank
+  int64_t direction_bytes = 0, parts_bytes = 0, home_bytes = 0;
+  int64_t gathered_bytes = 0, scattered_bytes = 0;  ///< sent by one rank to others
   int64_t most_at_home = 0;
 
-  bool gathers() const { return shards > 1; }
-  bool scatters() const { return ranks > 1; }
+  /// False if each matrix is complete where its home is, and if no other rank has it.
+  bool gathers() const { return gathered_bytes > 0; }
+  bool scatters() const { return scattered_bytes > 0; }
 };
 
 class MatrixHomes {
  public:
-  struct Place {
-    mesh::DeviceMesh mesh;
-    int64_t rank = 0;
-    std::vector<int64_t> stage_of = {};  ///< as in ShardLayout::Options
-  };
   MatrixHomes() = default;  ///< no matrices
-  MatrixHomes(const nn::ParameterTable& table, const StateLayout& layout, const Place& place);
+  /// The matrices of a rank's stage. `stage_of`: as in ShardLayout::Options.
+  MatrixHomes(const nn::ParameterTable& table, const StateLayout& layout, int64_t rank,
+              const std::vector<int64_t>& stage_of);
 
   /// Null if the block has no such matrices here. `experts`: those that mesh.ep divides, or all others.
   const BlockMatrices* of(int32_t block, bool experts) const;

@@ -91,8 +91,7 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
   for (plan::BlockState& slots : states_) {
     if (!options.gradient_buckets) slots.gradients = slots.gradient_bucket;
   }
-  if (options.training)
-    matrices_ = MatrixHomes(table, over_mesh_, {options.mesh, options.rank, options.stage_of});
+  if (options.training) matrices_ = MatrixHomes(table, over_mesh_, options.rank, options.stage_of);
   find_model_sums(table);
   share_writing(table);
   find_balances(table);

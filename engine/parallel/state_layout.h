@@ -64,6 +64,12 @@ class StateLayout {
     if (experts) return {mesh::Axis::kEdp};
     return {mesh::Axis::kDpReplicate, mesh::Axis::kDpShard, mesh::Axis::kCp};
   }
+  /// The ranks along these axes hold all parts and copies of each tensor.
+  static std::vector<mesh::SubAxis> holder_axes(bool experts) {
+    std::vector<mesh::SubAxis> axes = data_axes(experts);
+    if (!experts) axes.push_back(mesh::Axis::kTp);
+    return axes;
+  }
   const std::vector<mesh::SubAxis>& secondary_axes() const { return secondary_; }
   bool weights_sharded() const { return degree(mesh_, of(false).weights) > 1; }
   bool state_sharded() const { return degree(mesh_, of(false).state) > 1; }

@@ -117,9 +117,9 @@ std::vector<int64_t> members_of(TransferGroup group, const ShardLayout& layout, 
     case kEp:
       return along({Axis::kEp});
     case kMatrix:
-      return along(StateLayout::data_axes(false));
+      return along(StateLayout::holder_axes(false));
     case kExpertMatrix:
-      return along(StateLayout::data_axes(true));
+      return along(StateLayout::holder_axes(true));
     case kStage:
       return {rank, mesh.at(rank, Axis::kPp, pipeline::peer_stage(mesh, rank, lane))};
     default: {

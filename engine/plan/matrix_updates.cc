@@ -54,27 +54,24 @@ void TrainingStep::add_direction(int32_t block, bool experts) {
          {{kGradients, b_.gradients()[static_cast<size_t>(block)]}, {kScalars, b_.scalars()}},
          {{kMoment1, find_state(b_.plan(), Role::kMoment1, block)}, {kDirection, direction}}, m.momentum)
       .experts = experts;
-  if (m.home == 0) return;
-  const SlotId home = b_.transient(slot_name("home", block, experts), Category::kWorkspace, m.home);
-  homes_[{block, experts}] = home;
-  if (m.gathers)
-    b_.plan().instructions.push_back(
-        transfer(Op::kGatherMatrix, block, experts, direction, home, m.gathered));
+  if (m.parts == 0) return;
+  const SlotId parts = b_.transient(slot_name("parts", block, experts), Category::kWorkspace, m.parts);
+  parts_[{block, experts}] = parts;
+  b_.plan().instructions.push_back(transfer(Op::kGatherMatrix, block, experts, direction, parts, m.gathered));
 }
 
 void TrainingStep::orthogonalise(int32_t block, bool experts) {
   const MatrixSizes& m = s_.state[static_cast<size_t>(block)].matrices[experts ? 1 : 0];
   if (m.direction == 0) return;
-  const PlanBuilder::Named direction = {kDirection, directions_.at({block, experts})};
-  if (m.home == 0) {
-    b_.add(Op::kOrthogonalise, -1, block, {direction}, {direction}, m.orthogonalise).experts = experts;
-    return;
-  }
-  const PlanBuilder::Named home = {kHome, homes_.at({block, experts})};
-  b_.add(Op::kOrthogonalise, -1, block, {m.gathers ? home : direction}, {home}, m.orthogonalise).experts =
+  const SlotId direction = directions_.at({block, experts});
+  const SlotId from = m.parts > 0 ? parts_.at({block, experts}) : direction;
+  const SlotId home =
+      m.home > 0 ? b_.transient(slot_name("home", block, experts), Category::kWorkspace, m.home) : direction;
+  b_.add(Op::kOrthogonalise, -1, block, {{kDirection, from}}, {{kHome, home}}, m.orthogonalise).experts =
       experts;
-  b_.plan().instructions.push_back(
-      transfer(Op::kScatterMatrix, block, experts, home.slot, direction.slot, m.scattered));
+  if (home != direction)
+    b_.plan().instructions.push_back(
+        transfer(Op::kScatterMatrix, block, experts, home, direction, m.scattered));
 }
 
 }  // namespace hawser::plan

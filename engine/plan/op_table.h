@@ -39,8 +39,8 @@ enum class Operand : uint8_t {
   kMoment1,
   kMoment2,
   kAverage,    ///< moving average of the weights
-  kDirection,  ///< this rank's parts of matrices on their way to an optimizer's step
-  kHome,       ///< all parts of the matrices whose home this rank is
+  kDirection,  ///< parts of matrices on their way to an optimizer's step
+  kHome,       ///< the results of ORTHOGONALISE, for all ranks that hold parts of the matrices
   kSent,       ///< slots that a transfer reads; the i-th goes to the i-th of kReceived
   kReceived,   ///< slots that a transfer writes
   kCount
@@ -252,8 +252,8 @@ inline constexpr OpRow kRows[] = {
     {Op::kOrthogonalise,
      "ORTHOGONALISE",
      kProducts,
-     {maybe(kDirection), maybe(kHome)},  // what GATHER_MATRIX brought, or this rank's own
-     {maybe(kDirection), maybe(kHome)}},
+     {one(kDirection)},  // what GATHER_MATRIX brought, or this rank's own
+     {one(kHome)}},      // the same slot if no other rank holds parts or copies
     {Op::kScatterMatrix, "SCATTER_MATRIX", kTransfer, {one(kSent)}, {one(kReceived)}},
     {Op::kOptimizerStep,
      "OPTIMIZER_STEP",

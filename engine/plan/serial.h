@@ -27,13 +27,13 @@ struct Cost {
   bool host = false;                         ///< Instruction::host
 };
 
-/// The matrices of a block that the same ranks hold and an optimizer updates as a whole, in bytes of one rank
-/// (parallel/matrix_homes.h), and their work. 0: none, or nothing is sent.
+/// The matrices of a block that the same ranks exchange and an optimizer updates as a whole, in bytes of one
+/// rank (parallel/matrix_homes.h), and their work.
 struct MatrixSizes {
-  int64_t direction = 0;  ///< this rank's parts
-  int64_t home = 0;       ///< all parts of the matrices whose home is this rank, if several ranks hold them
+  int64_t direction = 0;                ///< this rank's parts; 0: there are no matrices
+  int64_t parts = 0;                    ///< those of matrices whose home is this rank; 0: nothing is gathered
+  int64_t home = 0;                     ///< results for all ranks; 0: nothing is returned
   int64_t gathered = 0, scattered = 0;  ///< sent
-  bool gathers = false;                 ///< ranks hold different parts
   Cost momentum = {}, orthogonalise = {};
 };
 

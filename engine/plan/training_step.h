@@ -112,7 +112,7 @@ class TrainingStep {
   std::map<std::pair<int32_t, int32_t>, InFlight> in_flight_;      // keyed by chunk and micro-batch
   std::vector<std::vector<Subtree>> trees_;                        // by chunk
   SlotId table_gradient_ = -1;                                     // set by add_table_gradient
-  std::map<std::pair<int32_t, bool>, SlotId> directions_, homes_;  // keyed by block and experts
+  std::map<std::pair<int32_t, bool>, SlotId> directions_, parts_;  // keyed by block and experts
   std::vector<SlotId> sent_;                                       // slots that the last action sent
   std::deque<std::vector<SlotId>> held_;                           // slots that earlier actions sent
 };

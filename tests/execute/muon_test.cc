@@ -1,6 +1,6 @@
 // Tests Muon in whole runs: each matrix (q, k, v or their heads, gate, up, each expert) is updated by itself
-// as plain loops compute it, everything else as by AdamW, with the same bits in every layout; the bytes that
-// ranks send; and checkpoints.
+// as plain loops compute it, everything else as by AdamW, with the same bits in every layout
+// (muon_layouts_test.cc has those with tensor parallelism); the bytes that ranks send; and checkpoints.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "engine/mesh/flat_shard.h"
 #include "engine/parallel/matrix_homes.h"
+#include "engine/parallel/transfer_group.h"
 #include "tests/harness/data_parallel_ranks.h"
 #include "tests/harness/layout_run.h"
 #include "tests/harness/muon_reference.h"
@@ -127,8 +127,14 @@ void expect_matrices(const Problem& problem, const Layout& layout, double tolera
   EXPECT_GE(matrices, 14);
 }
 
+Layout with_tp(Layout layout, int64_t tp) {
+  layout.tp = tp;
+  return layout;
+}
+
 TEST(MuonRun, EachMatrixIsUpdatedByItself) {
-  for (const Layout& layout : {Layout{}, data_parallel_ranks(1, 4, 3), data_parallel_ranks(2, 2, 1)}) {
+  for (const Layout& layout : {Layout{}, data_parallel_ranks(1, 4, 3), data_parallel_ranks(2, 2, 1),
+                               with_tp({}, 4), with_tp(data_parallel_ranks(1, 2, 1), 2)}) {
     expect_matrices(problem_of("fp32"), layout, 2e-3);
     Problem sparse = problem_of("fp32");
     sparse.experts = kExperts;
@@ -139,7 +145,8 @@ TEST(MuonRun, EachMatrixIsUpdatedByItself) {
 /// Shards cut heads, and heads of keys and values in latent attention have other shapes.
 TEST(MuonRun, EachHeadIsUpdatedByItself) {
   for (const char* const latent : {"", kLatent, kCompressedQueries})
-    for (const Layout& layout : {Layout{}, data_parallel_ranks(1, 4, 3), data_parallel_ranks(2, 2, 1)}) {
+    for (const Layout& layout : {Layout{}, data_parallel_ranks(1, 4, 3), data_parallel_ranks(2, 2, 1),
+                                 with_tp(data_parallel_ranks(1, 2, 3), 2)}) {
       Problem problem = problem_of("fp32");
       problem.muon_heads = true, problem.latent = latent;
       expect_matrices(problem, layout, 2e-3);
@@ -246,31 +253,34 @@ void expect_even_homes(const std::vector<parallel::Matrix>& all, int64_t ranks) 
       EXPECT_LE(of_home - cheapest[home], of_other) << home << " " << other;
 }
 
+/// What each rank sends to others in a step.
+std::vector<int64_t> sent_bytes(train::Trainer& trainer, int64_t world) {
+  std::vector<int64_t> sent(static_cast<size_t>(world));
+  trainer.ranks().on_each([&](train::Rank& rank, int32_t) {
+    const parallel::ShardLayout& layout = rank.layout();
+    const std::vector<int64_t> members =
+        parallel::members_of(parallel::TransferGroup::kMatrix, layout, plan::Lane::kDataParallel);
+    for (int32_t b = 0; b < layout.blocks(); ++b)
+      if (const parallel::BlockMatrices* const m = layout.matrices().of(b, false))
+        for (size_t i = 0; i < members.size(); ++i)
+          if (members[i] != rank.number())
+            sent[static_cast<size_t>(rank.number())] += m->gather.sent[i] + m->scatter.sent[i];
+  });
+  return sent;
+}
+
 /// What one rank sends in a step, and the closed form of the mean over ranks, 4 Φ ((N-1) + (P-1)) / (N P):
 /// it holds to the share of a matrix that its home has itself.
 void expect_bytes(const Layout& layout) {
   testing::LayoutRun run(problem_of("fp32"), layout, nullptr);
   run.step();
   const train::Rank& first = run.trainer().ranks().first();
-  int64_t planned = 0;
+  int64_t planned = 0, elements = 0;
   for (const plan::Instruction& n : first.plans().train.instructions)
     if (n.op == plan::Op::kGatherMatrix || n.op == plan::Op::kScatterMatrix) planned += n.sent_bytes;
-  const int64_t n = layout.stage == 0 ? 1 : layout.dp_shard, p = layout.dp();
-  const nn::ParameterTable& table = run.trainer().ranks().table();
-  std::vector<int64_t> sent(static_cast<size_t>(p));
-  int64_t elements = 0;
-  for (const parallel::Matrix& m : first.layout().matrices().all()) {
-    elements += m.elements();
-    const int64_t group = table.groups()[static_cast<size_t>(m.group)].elements;
-    for (int64_t rank = 0; rank < p; ++rank) {
-      const mesh::FlatRange range =
-          n == 1 ? mesh::FlatRange{0, group} : mesh::shard_range(group, n, rank % n);
-      const int64_t part = std::max<int64_t>(
-          0, std::min(range.end, m.in_group + m.elements()) - std::max(range.begin, m.in_group));
-      if (rank / n == m.home / n && rank != m.home && n > 1) sent[static_cast<size_t>(rank)] += part * 4;
-      if (rank != m.home) sent[static_cast<size_t>(m.home)] += part * 4;
-    }
-  }
+  for (const parallel::Matrix& m : first.layout().matrices().all()) elements += m.elements();
+  const int64_t n = (layout.stage == 0 ? 1 : layout.dp_shard) * layout.tp, p = layout.world();
+  const std::vector<int64_t> sent = sent_bytes(run.trainer(), p);
   const auto metrics = nlohmann::json::parse(run.trainer().metrics().json());
   EXPECT_EQ(metrics["communication"]["matrices"]["all_to_all"]["bytes"].get<int64_t>(), sent[0]);
   EXPECT_GE(planned, *std::max_element(sent.begin(), sent.end()));
@@ -284,7 +294,9 @@ void expect_bytes(const Layout& layout) {
 TEST(MuonRun, RanksSendTheBytesOfThePlan) {
   for (const Layout& layout :
        {data_parallel_ranks(4, 1, 0), data_parallel_ranks(1, 4, 1), data_parallel_ranks(2, 2, 2),
-        data_parallel_ranks(1, 4, 3), data_parallel_ranks(1, 3, 1)}) {
+        data_parallel_ranks(1, 4, 3), data_parallel_ranks(1, 3, 1), with_tp({}, 2),
+        with_tp(data_parallel_ranks(2, 1, 0), 2), with_tp(data_parallel_ranks(1, 2, 2), 2),
+        with_tp(data_parallel_ranks(2, 2, 3), 2)}) {
     Layout l = layout;
     if (l.dp() == 3) l.sum_group = 0;
     expect_bytes(l);

@@ -126,7 +126,9 @@ void add_cells(const ModelAxes& axes, Layout layout, std::vector<Cell>* cells) {
       if (!like_gpt2 && cells->size() % 4 == 1) p.rope_dim = 4;
       if (p.precision == "fp8") p.fp8 = kFp8[axes.tp == 1 ? cells->size() % 2 : 0];
       p.heads = axes.heads, p.kv_heads = axes.kv_heads, p.mlp_width = axes.tp == 3 ? 36 : 40;
-      p.optimizer = cells->size() % 2 == 0 ? "adamw" : "sgd";
+      const size_t kind = (cells->size() / 10 + cells->size()) % 3;
+      p.optimizer = kind == 0 ? "adamw" : kind == 1 || p.precision == "bf16_pure" ? "sgd" : "muon";
+      p.muon_heads = p.optimizer == "muon" && cells->size() % 7 < 3;
       p.tied = cells->size() % 5 < 3, p.frozen = cells->size() % 3 == 0;
       p.documents = cells->size() % 4 < 2;
       if (p.precision != "bf16_pure" && cells->size() % 3 == 1) p.average = 0.75;

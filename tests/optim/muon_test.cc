@@ -132,6 +132,34 @@ TEST(Muon, PiecesAndWorkersDoNotChangeABit) {
     }
 }
 
+/// Two windows divide the columns unequally. A shard of the second begins and ends inside a row.
+TEST(Muon, WindowsDoNotChangeABit) {
+  for (const DType type : {DType::kF32, DType::kBf16})
+    for (const Shape& s : {Shape{48, 130}, {130, 48}, {6, 10}}) {
+      const int64_t n = s.rows * s.columns, left = s.columns / 3, right = s.columns - left;
+      const std::vector<float> u = values(n, 7), whole = orthogonal(u, s, type);
+      const int64_t first = 2 * right + 1, second = 2 * right;  // elements of two shards
+      const std::vector<MatrixPiece> pieces = {
+          {0, s.rows * left, n - s.rows * left, 0, left},
+          {0, first, 0, left, right},
+          {first, second, first, left, right},
+          {first + second, s.rows * right - first - second, first + second, left, right}};
+      const auto each = [&](const auto& use) {
+        for (const MatrixPiece& p : pieces)
+          for (int64_t i = 0; i < p.n; ++i) {
+            const int64_t e = p.begin + i;
+            use(static_cast<size_t>(p.at + i),
+                static_cast<size_t>(p.corner + e / p.width * s.columns + e % p.width));
+          }
+      };
+      std::vector<float> moved(u.size(), NAN);
+      each([&](size_t at, size_t element) { moved[at] = u[element]; });
+      SerialStream stream(3, TaskOrder::kShuffled);
+      const std::vector<float> parts = orthogonal(moved, s, type, pieces, stream);
+      each([&](size_t at, size_t element) { EXPECT_EQ(parts[at], whole[element]); });
+    }
+}
+
 /// 20 steps of a matrix by the kernels that the executor calls.
 std::vector<float> train(const Shape& s, optim::MuonScale scale, DType type) {
   optim::OptimizerConfig config;

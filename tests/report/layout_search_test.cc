@@ -65,7 +65,6 @@ Case random_training(uint32_t seed) {
   Case c = random_case(seed);
   const char* const kinds[] = {"sgd", "lion", "adamw8", "muon", "adamw"};
   c.config["optimizer"] = {{"kind", kinds[seed % 5]}};
-  if (seed % 5 == 3) c.config.erase("mesh");  // Muon does not gather what tensor-parallel ranks divide
   if (seed % 2 == 1) c.config["precision"] = "bf16";
   if (seed % 4 == 1) c.config["optimizer"]["frozen"] = {"embedding.*"};
   if (seed % 4 == 2) c.config["adapter"] = {{"rank", 4}, {"targets", {"attention.q", "mlp.*"}}};

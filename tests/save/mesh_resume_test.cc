@@ -2,6 +2,8 @@
 // the same mesh, training then continues bit for bit.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/harness/equal_tensors.h"
 #include "tests/harness/small_config.h"
 
@@ -27,10 +29,12 @@ constexpr Mesh kMeshes[] = {
 };
 
 std::unique_ptr<Trainer> trainer_on(const Mesh& mesh, const std::string& tokens, const std::string& precision,
-                                    std::atomic<bool>* cancel) {
+                                    std::atomic<bool>* cancel, const std::string& optimizer = "{}") {
   const std::string more = mesh.ranks > 1 ? std::string(", ") + mesh.members : "";
-  return Trainer::create(testing::small_config(tokens, precision, 1, more), false, cancel,
-                         mesh.ranks > 1 ? comm::make_local(mesh.ranks) : nullptr);
+  config::ConfigTree config = testing::small_config(tokens, precision, 1, more);
+  for (const auto& [field, value] : nlohmann::json::parse(optimizer).items())
+    config.set("/optimizer/" + field, value.dump());
+  return Trainer::create(config, false, cancel, mesh.ranks > 1 ? comm::make_local(mesh.ranks) : nullptr);
 }
 
 TEST(MeshResume, AnyMeshLoadsWhatAnyOtherSaved) {
@@ -50,6 +54,32 @@ TEST(MeshResume, AnyMeshLoadsWhatAnyOtherSaved) {
         testing::expect_equal_tensors(*saved, *loaded);
       }
       const auto resumed = trainer_on(kMeshes[from], tokens, precision, &cancel);
+      resumed->loads().load(path, false);
+      saved->train_step(), resumed->train_step();
+      testing::expect_equal_tensors(*saved, *resumed);
+    }
+}
+
+TEST(MeshResume, AnyMeshLoadsTheStateOfOtherOptimizers) {
+  const testing::ScratchFolder folder;
+  const std::string tokens = testing::write_tokens(folder, 20000);
+  std::atomic<bool> cancel{false};
+  int64_t saves = 0;
+  for (const char* const optimizer :
+       {R"({"kind": "muon", "average": 0.75})", R"({"kind": "muon", "muon_heads": true, "qk_clip": 0.01})",
+        R"({"kind": "lion", "average": 0.5})"})
+    for (const size_t from : {0, 2, 3, 7}) {
+      const auto saved = trainer_on(kMeshes[from], tokens, "bf16", &cancel, optimizer);
+      for (int step = 0; step < 2; ++step) saved->train_step();
+      const std::string path = folder.file(std::to_string(saves++));
+      saved->saves().save(path);
+      for (const size_t to : {0, 1, 2, 3, 4, 7}) {
+        SCOPED_TRACE(std::string(optimizer) + " " + kMeshes[from].members + " -> " + kMeshes[to].members);
+        const auto loaded = trainer_on(kMeshes[to], tokens, "bf16", &cancel, optimizer);
+        loaded->loads().load(path, false);
+        testing::expect_equal_tensors(*saved, *loaded);
+      }
+      const auto resumed = trainer_on(kMeshes[from], tokens, "bf16", &cancel, optimizer);
       resumed->loads().load(path, false);
       saved->train_step(), resumed->train_step();
       testing::expect_equal_tensors(*saved, *resumed);
