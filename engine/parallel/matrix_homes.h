@@ -16,7 +16,7 @@
 
 namespace hawser::parallel {
 
-/// Returns multiply-adds of one Newton-Schulz step: 4 r^2 c + 2 r^3, where r is the shorter side.
+/// Returns the FLOPs of one Newton-Schulz step: 4 r^2 c + 2 r^3, where r is the shorter side.
 double matrix_cost(int64_t rows, int64_t columns);
 
 /// The matrices of a block that the same ranks exchange, as one rank sees them. Element offsets are those of
