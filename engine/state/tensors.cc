@@ -133,7 +133,9 @@ StateArray Tensors::state_of(const Rank& rank, TensorKind kind, int32_t group) c
     case TensorKind::kWeight:
       return s.weights;
     case TensorKind::kGradient:
-      if (ranks_.inference() || !rank.layout().group(group).trainable) return {};
+      if (const parallel::GroupLayout& g = rank.layout().group(group);
+          ranks_.inference() || !g.here || !g.trainable)
+        return {};
       return rank.executor().gradients(rank.train_plan(progress_.result.rows), group);
     default:
       return s.states[state_of_kind(kind)];

@@ -32,8 +32,8 @@ std::unique_ptr<Trainer> trainer_on(const Mesh& mesh, const std::string& tokens,
                                     std::atomic<bool>* cancel, const std::string& optimizer = "{}") {
   const std::string more = mesh.ranks > 1 ? std::string(", ") + mesh.members : "";
   config::ConfigTree config = testing::small_config(tokens, precision, 1, more);
-  for (const auto& [field, value] : nlohmann::json::parse(optimizer).items())
-    config.set("/optimizer/" + field, value.dump());
+  const auto fields = nlohmann::json::parse(optimizer);
+  for (const auto& [field, value] : fields.items()) config.set("/optimizer/" + field, value.dump());
   return Trainer::create(config, false, cancel, mesh.ranks > 1 ? comm::make_local(mesh.ranks) : nullptr);
 }
 
