@@ -66,8 +66,9 @@ class Exchange {
   }
   /// True if GatheredRows passes rows from rank to rank while products compute.
   virtual bool passes_rows() const { return false; }
-  /// Begins to send the rows of rank `owner` in `whole` to the next rank, and to receive those of the rank
-  /// before `owner` from the previous rank. Until `finish`, nothing may write the former or use the latter.
+  /// Begins to send the rows of rank `owner` in `whole` to the next rank, and to receive the rows of the rank
+  /// before `owner` from the previous rank. Until `finish`, the sent rows must not be written, and the
+  /// received ones must be neither read nor written.
   virtual void begin_pass(const Context&, void* /*whole*/, int64_t /*owner*/, DType /*type*/,
                           int64_t /*width*/) const {}
   /// Begins to sum rows [begin, end) of the local rows over ranks; the sum goes to these rows of `own`.

@@ -1,8 +1,8 @@
-// GatheredRows: all rows of an array of which each rank has its local rows: the input of a branch, or the
-// gradient of its output. If ranks divide the rows and exchanges overlap with products
-// (Exchange::passes_rows), the rows go around the ring of ranks, and a product computes those of one rank
-// while those of the next are on their way (Wang et al., ASPLOS 2023, doi:10.1145/3567955.3567959). A product
-// computes each row by itself, so this changes no bit of it on the CPU.
+// GatheredRows: gathers the rows of an array that ranks divide: the input of a branch, or the gradient of its
+// output. If exchanges overlap with products (Exchange::passes_rows), the rows go around the ring of ranks: a
+// product processes the rows of one rank while the rows of the next one arrive (Wang et al., ASPLOS 2023,
+// doi:10.1145/3567955.3567959). On the CPU, a product computes each row independently of the other rows, so
+// this changes no bit of the result.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace hawser::nn {
 
 class GatheredRows {
  public:
-  /// All rows are at `all`.
+  /// For rows that are already complete, at `all`.
   explicit GatheredRows(const void* all) : all_(all) {}
   /// `own` has the local rows [rows, width], with room for LocalRows::room rows. Takes memory for all rows if
   /// ranks divide them, and moves nothing yet.
@@ -34,8 +34,8 @@ class GatheredRows {
     return all_;
   }
 
-  /// product(part, first, rows) computes `part.rows()` rows of ctx, from row `first` on, which are at `rows`.
-  /// Afterwards all rows are there.
+  /// Calls product(part, first, rows) until it has processed all rows of ctx. Each call processes
+  /// `part.rows()` rows, from row `first` on, which are at `rows`. Afterwards, all() needs no exchange.
   template <typename Product>
   void compute(const Context& ctx, const Product& product) {
     const Exchange& exchange = *ctx.exchange;

@@ -14,7 +14,7 @@ constexpr float kA = 3.4445f, kB = -4.7750f, kC = 2.0315f;
 
 StateTypes states(const OptimizerConfig&, DType state) { return {state}; }
 
-/// Rows of n elements each: of a matrix from element `begin` on, and of a buffer from element `at` on.
+/// `rows` rows of n elements: from element `begin` of a matrix on, dense from element `at` of a buffer on.
 struct PieceRows {
   int64_t begin = 0, at = 0, rows = 1, n = 0;
 };

@@ -51,8 +51,9 @@ class BlockWire {
   /// Copies data[elements] of rank `root` to all ranks.
   void broadcast(void* data, DType type, int64_t elements, int64_t root);
 
-  /// Makes the next call begin only: until `finish`, nothing may use its memory, except to read what it
-  /// sends. Until then, the only further calls may be sums that are also begun, at most kMostBegun in all.
+  /// Makes the next call return when its transfer has begun. Until `finish`, the data that it sends may only
+  /// be read, and its other memory must not be used. Until then, only sums may follow, each also after a
+  /// begin_next; at most kMostBegun calls in all.
   void begin_next() { begins_ = true; }
   static constexpr size_t kMostBegun = 64;
   /// True in a dry run: no data is transferred, so receive buffers must not be read.

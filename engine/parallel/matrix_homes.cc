@@ -49,7 +49,7 @@ class BlockView {
   /// True if the group contains the rank of the world.
   bool has(int64_t rank) const { return std::binary_search(ranks_.begin(), ranks_.end(), rank); }
 
-  /// Raises the largest sizes to those of each rank.
+  /// Raises the maxima in `out` to the sizes of each rank of the group.
   void raise(BlockMatrices* out) const {
     for (size_t rank = 0; rank < ranks_.size(); ++rank) {
       int64_t own = 0, parts = 0, home = 0, gathered = 0, scattered = 0, count = 0;
@@ -69,7 +69,7 @@ class BlockView {
     }
   }
 
-  /// Fills what one rank sees. The sizes in `out` are final.
+  /// Fills in the view of one rank. The maxima in `out` must be final, because gathers() depends on them.
   void fill(BlockMatrices* out, int64_t rank) {
     self_ = number(rank);
     for (BlockMatrices::Exchange* e : {&out->gather, &out->scatter})
@@ -84,8 +84,8 @@ class BlockView {
     return static_cast<size_t>(std::lower_bound(ranks_.begin(), ranks_.end(), rank) - ranks_.begin());
   }
 
-  /// Results arrive from one home after the other. Before, `direction` begins with the parts that
-  /// GATHER_MATRIX sends, in the same order; copies that other ranks send follow.
+  /// After SCATTER_MATRIX, `direction` has the results in the order of their homes. Before GATHER_MATRIX, it
+  /// begins with the parts that this rank sends, in the same order; parts that another holder sends follow.
   void own_parts(BlockMatrices* out) {
     std::vector<bool> sent;
     int64_t next = 0;
@@ -107,8 +107,8 @@ class BlockView {
         if (sent[p] == is_sent) out->parts[p].at = next, next += out->parts[p].n;
   }
 
-  /// The parts come from the ranks of the home's copy; results go to all ranks that hold any. Without a
-  /// gather, this rank's own part is the whole matrix, where it is in `direction`.
+  /// The parts of a matrix come from the ranks with the home's copy number; results go to all ranks that hold
+  /// elements of it. Without a gather, this rank's own part in `direction` is the whole matrix.
   void at_home(BlockMatrices* out) {
     std::map<size_t, BlockMatrices::AtHome> found;  // in the order of the table
     int64_t part_at = 0, result_at = 0;

@@ -19,9 +19,9 @@ namespace hawser::parallel {
 /// Returns the FLOPs of one Newton-Schulz step: 4 r^2 c + 2 r^3, where r is the shorter side.
 double matrix_cost(int64_t rows, int64_t columns);
 
-/// The matrices of a block that the same ranks exchange, as one rank sees them. Element offsets are those of
-/// f32 arrays in three slots: `direction` has this rank's part of each matrix, `parts` those parts of its own
-/// matrices that GATHER_MATRIX brings, and `home` their results for all ranks.
+/// One rank's view of the matrices of a block that the same ranks exchange. Offsets count elements of the f32
+/// arrays in three slots: `direction` has this rank's part of each matrix, `parts` has all parts of the
+/// matrices whose home is this rank (from GATHER_MATRIX), and `home` has their results for all ranks.
 struct BlockMatrices {
   /// A part of this rank's state: n elements of a matrix.
   struct Part {
@@ -45,12 +45,13 @@ struct BlockMatrices {
   Exchange gather, scatter;
   int64_t ranks = 1;
 
-  // The largest of any rank of the stage, so that all have the same plan.
+  // Maxima over the ranks of the stage, so that all ranks have the same plan.
   int64_t direction_bytes = 0, parts_bytes = 0, home_bytes = 0;
   int64_t gathered_bytes = 0, scattered_bytes = 0;  ///< sent by one rank to others
   int64_t most_at_home = 0;
 
-  /// False if each matrix is complete where its home is, and if no other rank has it.
+  /// gathers(): false if every home already holds its matrices whole. scatters(): false if, apart from homes,
+  /// no rank holds parts or copies.
   bool gathers() const { return gathered_bytes > 0; }
   bool scatters() const { return scattered_bytes > 0; }
 };
@@ -62,7 +63,8 @@ class MatrixHomes {
   MatrixHomes(const nn::ParameterTable& table, const StateLayout& layout, int64_t rank,
               const std::vector<int64_t>& stage_of);
 
-  /// Null if the block has no such matrices here. `experts`: those that mesh.ep divides, or all others.
+  /// Returns null if the stage has no such matrices of the block. `experts`: true for the matrices that
+  /// mesh.ep divides, false for all others.
   const BlockMatrices* of(int32_t block, bool experts) const;
   /// Every matrix of the stage, in the order of the table, with its home.
   const std::vector<Matrix>& all() const { return all_; }

@@ -28,8 +28,8 @@ mesh::Box box_of(const Matrix& m, const std::vector<int64_t>& shape, int64_t row
   return box;
 }
 
-/// Returns what a share of the weight has of the matrix in `box`; no elements if that is nothing. `of_rows`:
-/// the dim of rows. `offset`: the first element of the share in its group.
+/// Returns the part of the matrix in `box` that a share of the weight contains; `elements` is 0 if there is
+/// none. `of_rows`: the dim of rows. `offset`: the first element of the share in its group.
 MatrixWindow window_of(const mesh::Box& box, const mesh::Block& share, size_t of_rows, int64_t offset) {
   const mesh::Box both = mesh::intersection(box, share.box);
   if (both.is_empty()) return {};

@@ -1,7 +1,7 @@
-// MatrixParts: which elements of each matrix the ranks hold, for optimizers that update whole matrices
-// (optim/muon.h). Tensor-parallel ranks divide a weight by rows or columns, expert-parallel ranks by experts,
-// and the shards of ZeRO divide what each of them has. Other ranks hold copies. All of it follows from the
-// layout of the weight's state (state_layout.h).
+// MatrixParts: a table of the elements of each matrix that each rank holds, for optimizers that update whole
+// matrices (optim/muon.h). Tensor-parallel ranks divide a weight by rows or columns, expert-parallel ranks by
+// experts: each has a share of the weight. ZeRO divides a share into flat shards. Other ranks hold copies.
+// The table is derived from the layout of the weight's state (state_layout.h).
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,13 @@ struct Matrix {
   int64_t elements() const { return rows * columns; }
 };
 
-/// The ranks that exchange parts of matrices with each other, and what each holds of the weights that model
-/// axes divide in the same way.
+/// The ranks that exchange parts of matrices with each other, and the place of each: which part it holds of
+/// every weight that the model axes divide in the same way.
 struct Holders {
   struct Place {
     int64_t share = 0;  ///< number of its share of the weight
     int64_t shard = 0;  ///< number of its shard of that share
-    int64_t copy = 0;   ///< the ranks of one number hold each element once
+    int64_t copy = 0;   ///< together, ranks with the same number hold each element once
   };
   std::vector<int64_t> ranks;  ///< of the world, ascending
   std::vector<Place> places;   ///< by rank
@@ -64,7 +64,7 @@ class HeldMatrix {
 
   /// True if the rank's share has elements of the matrix. Its shard may have none of them.
   bool is_in_share(size_t rank) const { return window(rank) != nullptr; }
-  /// What the rank holds; n is 0 if that is nothing.
+  /// Returns the rank's part; its n is 0 if the rank holds no element of the matrix.
   Part part(size_t rank) const;
   bool in_one_copy(size_t a, size_t b) const { return holders->places[a].copy == holders->places[b].copy; }
 

@@ -9,9 +9,9 @@
 // saved, are gathered again for the weights' gradients (R rows, C columns, t ranks). Sums are bit-identical
 // to those of tensor parallelism alone. The head works on all rows.
 //
-// With several chunks (mesh.tp_chunks), rows that a product reads row by row go around the ring of ranks, each
-// rank's rows while the product computes those before them (nn/gathered_rows.h). The products of the weights'
-// gradients sum over all rows, so their inputs are gathered first.
+// With several chunks (mesh.tp_chunks), the rows that a product reads go around the ring of ranks: while the
+// product processes the rows of one rank, the rows of the next one arrive (nn/gathered_rows.h). Products for
+// the weights' gradients sum over all rows, so their inputs are gathered first.
 #pragma once
 
 #include <memory>

@@ -4,9 +4,9 @@
     PYTHONPATH=build/python python3 tests/bench/optimizers.py speed [--preset gpt2-124m] [--steps 10]
 
 losses trains a model of 10.7 million parameters on the bytes of the first nine tenths of TEXT, with three learning rates for
-each optimizer, and prints the loss over rows of the last tenth. Muon trains for 80 % of the steps. speed lets an engine with
-adamw and one with adamw8 take steps in turn. It then compares Muon's update with the time that its products alone would
-take, and divides it between two ranks.
+each optimizer, and prints the loss over rows of the last tenth. Muon trains for 80 % of the steps. speed alternates steps of
+an engine with adamw and one with adamw8, and prints the ratio of their speeds. It then measures the time of Muon's update
+and of the matrix products in it on one rank, and the time of the update on two ranks.
 """
 
 import argparse

@@ -1,5 +1,6 @@
 // Tests Muon with tensor-parallel ranks, which divide the rows or columns of matrices. From equal gradients,
-// every layout computes the bits of one rank; at equal tp, every stage does so from its own gradients.
+// every layout has the bits of one rank. At equal tp, every ZeRO stage has the bits of DDP, from its own
+// gradients.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,6 +1,6 @@
-// Matrix homes test: runs GATHER_MATRIX and SCATTER_MATRIX on the numbers of elements. Every matrix has one
-// home, where it arrives complete and in order whatever the mesh, and every rank receives the result of each
-// element that it holds.
+// Matrix homes test: runs GATHER_MATRIX and SCATTER_MATRIX on arrays in which each element is its own number.
+// On every mesh, each matrix has one home, where it arrives complete and in order, and every rank receives
+// the result of each element that it holds.
 #include "engine/parallel/matrix_homes.h"
 
 #include <gtest/gtest.h>
@@ -233,8 +233,8 @@ class World {
     EXPECT_EQ(most, planned) << "block " << block;
   }
 
-  /// Each element is sent to its home once, unless that holds it, and its result to all other holders. Every
-  /// element that a rank holds is updated. Without shards, the home itself has elements.
+  /// Each element is sent to its home once, unless the home holds it, and its result to all other holders.
+  /// Every rank updates each element that it holds. Without shards, the home itself holds elements.
   void check_bytes() const {
     std::set<std::pair<int32_t, int64_t>> seen;  // parameter and index
     int64_t gathered = 0, scattered = 0, held = 0;
