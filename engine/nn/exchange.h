@@ -5,8 +5,8 @@
 //   enter   forward: copy,        or all_gather of rows      backward: all_reduce,  or reduce_scatter to rows
 //   leave   forward: all_reduce,  or reduce_scatter to rows  backward: copy,        or all_gather of rows
 //
-// begin_sum and finish carry out both sums, gather_rows both gathers. BranchSum begins a sum for each chunk of
-// rows (nn/branch_sum.h), and GatheredRows passes rows from rank to rank (nn/gathered_rows.h), so that
+// begin_sum and finish carry out both sums, gather_rows both gathers. BranchSum begins a sum for each chunk
+// of rows (nn/branch_sum.h), and GatheredRows passes rows from rank to rank (nn/gathered_rows.h), so that
 // products and exchanges run at the same time.
 // The left column is tensor parallelism (Megatron-LM, arXiv:1909.08053: f and g), the right one sequence
 // parallelism (arXiv:2205.05198: g and its conjugate): ranks then also divide the rows of the residual

@@ -14,8 +14,8 @@
 
 namespace hawser::optim {
 
-/// Elements [begin, begin + n) of a window of a matrix in row-major order, at element `at` of a buffer of f32.
-/// The window has `width` columns (0: all) and begins at element `corner` of the matrix.
+/// Elements [begin, begin + n) of a window of a matrix in row-major order, at element `at` of a buffer of
+/// f32. The window has `width` columns (0: all) and begins at element `corner` of the matrix.
 struct MatrixPiece {
   int64_t begin = 0, n = 0;
   int64_t at = 0;

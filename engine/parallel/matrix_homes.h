@@ -1,9 +1,9 @@
 // MatrixHomes: a table that assigns each matrix to the rank that orthogonalises it (optim/muon.h). Ranks hold
-// parts of a matrix (matrix_parts.h), so each matrix has a home: one of the ranks whose share of the weight has
-// elements of it. GATHER_MATRIX brings the parts to the home, ORTHOGONALISE processes the whole matrix there,
-// and SCATTER_MATRIX returns the result to all ranks that hold parts or copies. Matrices are assigned in order
-// of decreasing cost, each to the rank with the least work so far. The assignment depends on the config alone,
-// so every rank computes it without communication.
+// parts of a matrix (matrix_parts.h), so each matrix has a home: one of the ranks whose share of the weight
+// has elements of it. GATHER_MATRIX brings the parts to the home, ORTHOGONALISE processes the whole matrix
+// there, and SCATTER_MATRIX returns the result to all ranks that hold parts or copies. Matrices are assigned
+// in order of decreasing cost, each to the rank with the least work so far. The assignment depends on the
+// config alone, so every rank computes it without communication.
 #pragma once
 
 #include <cstdint>

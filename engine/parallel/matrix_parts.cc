@@ -17,8 +17,8 @@ std::vector<mesh::SubAxis> axes_of(const mesh::Layout& layout, mesh::Placement p
   return {};
 }
 
-/// Returns the box of a matrix in its weight. It begins at `row`; rows of experts are numbered one expert after
-/// the other.
+/// Returns the box of a matrix in its weight. It begins at `row`; rows of experts are numbered one expert
+/// after the other.
 mesh::Box box_of(const Matrix& m, const std::vector<int64_t>& shape, int64_t row) {
   const size_t of_rows = shape.size() - 2;
   mesh::Box box;

@@ -280,8 +280,8 @@ TEST(ExchangeInADryRun, SeesEveryTransferAndItsWorkspaceCounts) {
     const Notes notes;
     const nn::ModelCosts with = nn::measure_costs(whole, kernels, 2, type, 3, 16, true, false, notes);
     const nn::ModelCosts alone = nn::measure_costs(whole, kernels, 2, type, 3, 16, true);
-    // The inputs of two branches in forward and in backward, and the gradients of their outputs; then the rows
-    // that loss, evaluation and logits read, and those whose gradient goes to the embedding's table.
+    // The inputs of two branches in forward and in backward, and the gradients of their outputs; then the
+    // rows that loss, evaluation and logits read, and those whose gradient goes to the embedding's table.
     EXPECT_EQ(notes.gathered, 6 * elements * dtype_bytes(type) + 4 * elements * dtype_bytes(DType::kF32));
     // A block's two branches in both directions; then the embedding's rows, the head's gradient, and the rows
     // of logits.

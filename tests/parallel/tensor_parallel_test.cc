@@ -144,8 +144,7 @@ TEST(TensorParallel, ChunksAreInThePlan) {
         const bool forward = n.op == plan::Op::kForward, backward = n.op == plan::Op::kBackward;
         const bool in_layer = (n.block == 1 || n.block == 2) && (forward || backward);
         const int64_t sums = 2 * (chunks - 1) + (backward ? 2 : 0), passes = sequence_parallel ? 2 : 0;
-        EXPECT_EQ(hidden, chunks == 1 || !in_layer ? 0 : sums + passes)
-            << plan::op_name(n.op);
+        EXPECT_EQ(hidden, chunks == 1 || !in_layer ? 0 : sums + passes) << plan::op_name(n.op);
       }
     }
 }
