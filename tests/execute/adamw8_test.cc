@@ -7,6 +7,8 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "kernels/cpu/optimizer_reference.h"
 #include "tests/harness/data_parallel_ranks.h"
@@ -266,7 +268,10 @@ TEST_F(AdamW8Checkpoints, GiveOtherOptimizersTheirWeightsOnly) {
     SCOPED_TRACE(kind);
     p.optimizer = kind, p.from = "";
     LayoutRun other(p, {});
-    expect_error(Code::kCheckpointIncompatible, {"optimizer", "/init/from"},
+    const std::vector<std::string> of_adamw = {"state of optimizer \"adamw8\"", "optimizer is \"adamw\""},
+                                   of_others = {"this engine's optimizer does not keep"};
+    const bool to_adamw = p.optimizer == "adamw";
+    expect_error(Code::kCheckpointIncompatible, to_adamw ? of_adamw : of_others,
                  [&] { other.trainer().loads().load(folder_.file("saved"), false); });
     p.from = folder_.file("saved");
     LayoutRun begun(p, {});
