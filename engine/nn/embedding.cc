@@ -1,6 +1,7 @@
 #include "engine/nn/embedding.h"
 
 #include "engine/nn/branch_sum.h"
+#include "engine/nn/gathered_rows.h"
 
 namespace hawser::nn {
 
@@ -61,7 +62,7 @@ void Embedding::backward(const Context& ctx, float* dx, const LookupGradient* ti
   RegionScope scope(*ctx.workspace);
   kernels::EmbeddingBackward b;
   b.dweight = ctx.gradient(tokens_);
-  b.dx = static_cast<const float*>(ctx.exchange->all_rows(ctx, dx, DType::kF32, model_.width));
+  b.dx = static_cast<const float*>(GatheredRows(ctx, dx, DType::kF32, model_.width).all(ctx));
   b.index = ctx.tokens_BT;
   b.rows = ctx.rows(), b.d = model_.width;
   b.first = words_.first(ctx), b.table_rows = words_.count(ctx);

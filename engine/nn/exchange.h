@@ -56,14 +56,6 @@ class Exchange {
   /// Fills `whole`, from take_rows, with the local rows of all ranks.
   virtual void gather_rows(const Context&, void* /*whole*/, const void* /*own*/, DType /*type*/,
                            int64_t /*width*/) const {}
-  /// Returns all rows: the input of a branch's first products, or the gradient of this rank's addend, from
-  /// the gradient of the output's local rows.
-  const void* all_rows(const Context& ctx, const void* own, DType type, int64_t width) const {
-    void* const whole = take_rows(ctx, width * dtype_bytes(type));
-    if (whole == nullptr) return own;
-    gather_rows(ctx, whole, own, type, width);
-    return whole;
-  }
   /// True if GatheredRows passes rows from rank to rank while products compute.
   virtual bool passes_rows() const { return false; }
   /// Begins to send the rows of rank `owner` in `whole` to the next rank, and to receive the rows of the rank

@@ -29,8 +29,10 @@ class GatheredRows {
 
   /// Returns all rows, and gathers them first if they are not there.
   const void* all(const Context& ctx) {
-    if (all_ == nullptr) ctx.exchange->gather_rows(ctx, whole_, own_, type_, width_);
-    if (all_ == nullptr) all_ = whole_;
+    if (all_ == nullptr) {
+      ctx.exchange->gather_rows(ctx, whole_, own_, type_, width_);
+      all_ = whole_;
+    }
     return all_;
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/nn/gathered_rows.h"
 #include "engine/nn/lm_head_loss.h"
 #include "engine/nn/score_head.h"
 
@@ -44,7 +45,7 @@ void Head::normalise_backward(const Context& ctx, const Rows& rows, float* dx, c
 }
 
 const void* Head::whole_rows(const Context& ctx, const void* x) const {
-  return ctx.exchange->all_rows(ctx, x, ctx.residual_type, model_.width);
+  return GatheredRows(ctx, x, ctx.residual_type, model_.width).all(ctx);
 }
 
 /// If there are other ranks, they need the sum of this rank's rows. The masks of dropout depend on the row's
