@@ -312,6 +312,17 @@ std::vector<ModelVariant> score_variants() {
   };
 }
 
+std::vector<ModelVariant> ahead_variants() {
+  return {
+      {"ahead_tied_accumulated", gpt(R"(, "ahead": 2, "dropout": {"attention": 0.2, "residual": 0.3})"), 1,
+       2},
+      {"ahead_separate", llama(R"(, "ahead": 1, "padding_token": 3)"), 2, 2},
+      {"ahead_three_documents", llama(R"(, "ahead": 3, "window": 4, "window_layers": [1])"), 2, 2, 16, true},
+      {"ahead_tied_documents", gpt(R"(, "ahead": 2, "post_norm": true, "embedding_scale": 2)"), 2, 1, 16,
+       true},
+  };
+}
+
 std::vector<ModelVariant> whole_variants() {
   std::vector<ModelVariant> variants = model_variants();
   std::erase_if(variants, [](const ModelVariant& variant) { return !variant.adapter.empty(); });
