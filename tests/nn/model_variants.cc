@@ -24,8 +24,7 @@ std::string gpt(const std::string& more) {
 }
 
 constexpr const char* kNoPositions =
-    R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4,
-    "position": "none"})";
+    R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4, "position": "none"})";
 constexpr const char* kTiedRotary = R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4,
     "mlp_width": 24, "norm": "rms_norm", "mlp": "swiglu", "position": "rotary", "tied_head": true})";
 
@@ -52,8 +51,7 @@ constexpr const char* kExactGeGlu = R"({"vocab_size": 23, "context": 16, "layers
     "mlp_width": 20, "mlp": "geglu_exact", "norm": "rms_norm", "position": "rotary",
     "bias": {"gate": true, "up": true}})";
 
-constexpr const char* kClampedSwiGlu =
-    R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4,
+constexpr const char* kClampedSwiGlu = R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4,
     "mlp_width": 20, "mlp": "swiglu_clamped", "norm": "rms_norm", "position": "rotary",
     "bias": {"gate": true, "up": true, "down": true}})";
 
