@@ -21,16 +21,14 @@ Model::Model(const ModelConfig& config, bool scale_residual, const TrainedParts&
       head_(make_head(table_, config_, local_, moe_)) {
   blocks_.reserve(static_cast<size_t>(config.layers));
   for (int64_t layer = 0; layer < config.layers; ++layer) blocks_.emplace_back(table_, local_, layer, moe_);
+  balances_.resize(blocks_.size() + 2);
+  for (size_t i = 0; i < blocks_.size(); ++i)
+    if (const Balance* const balance = blocks_[i].balance()) balances_[i + 1] = {balance};
+  balances_.back() = head_->balances();
 }
 
 bool Model::trains_shared_table() const {
   return config_.loss_reads_table() && table_.at("embedding.tokens.weight").trainable;
-}
-
-std::vector<const Balance*> Model::balances(int64_t block) const {
-  if (block > config_.layers) return head_->balances();
-  const Balance* const own = block > 0 ? this->block(block - 1).balance() : nullptr;
-  return own ? std::vector{own} : std::vector<const Balance*>();
 }
 
 int64_t Model::first_trainable_block() const {

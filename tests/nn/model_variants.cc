@@ -51,9 +51,9 @@ constexpr const char* kExactGeGlu = R"({"vocab_size": 23, "context": 16, "layers
     "mlp_width": 20, "mlp": "geglu_exact", "norm": "rms_norm", "position": "rotary",
     "bias": {"gate": true, "up": true}})";
 
-constexpr const char* kClampedSwiGlu = R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4,
-    "mlp_width": 20, "mlp": "swiglu_clamped", "norm": "rms_norm", "position": "rotary",
-    "bias": {"gate": true, "up": true, "down": true}})";
+constexpr const char* kClampedSwiGlu =
+    R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4, "mlp_width": 20, "norm": "rms_norm",
+    "mlp": "swiglu_clamped", "position": "rotary", "bias": {"gate": true, "up": true, "down": true}})";
 
 constexpr const char* kOdd = R"({"vocab_size": 37, "context": 13, "layers": 1, "width": 15, "heads": 3,
     "kv_heads": 1, "head_dim": 7, "mlp_width": 11, "mlp": "gelu", "position": "learned"})";
