@@ -1152,6 +1152,7 @@ HWS_API hws_status hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn cal
  * half a pair; "validation_preferences": those of the last validation.
  * "attention_scores", with optimizer.qk_clip: "largest", the largest score of the last step (null if it is
  * not finite), and "heads_above_limit", the number of heads, summed over layers, that exceeded the limit.
+ * "ahead_losses", with model.ahead: for each depth, the mean loss of its targets in the last step.
  * "experts", for a model with experts: for each layer the load of the busiest and the idlest over their
  * mean, the number of idle ones, the mean number of rounds in which a micro-batch's rows were sent to them,
  * the share of choices dropped, and both losses of its router. "event_failures" counts records of

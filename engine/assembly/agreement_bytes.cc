@@ -1,7 +1,6 @@
 #include "engine/assembly/agreement_bytes.h"
 
 #include "engine/execute/step_values.h"
-#include "engine/nn/moe/balance.h"
 #include "engine/parallel/traffic.h"
 
 namespace hawser::train {
@@ -10,9 +9,9 @@ ObjectiveWords AgreementBytes::objective_words() const {
   return StepObjective::words(c_.objective, c_.batch.micro_batch);
 }
 int64_t AgreementBytes::count_words() const {
-  return agreement_words(c_.mesh.world(), objective_words().count);
+  return agreement_words(c_.mesh.world(), c_.model.ahead, objective_words().count);
 }
-int64_t AgreementBytes::norm_words() const { return kSumsWords + nn::all_tally_words(c_.model); }
+int64_t AgreementBytes::norm_words() const { return kSumsWords + noted_words(c_.model); }
 
 int64_t AgreementBytes::gathered_bytes() const {
   return (c_.mesh.world() - 1) * maxima_ * static_cast<int64_t>(sizeof(float));

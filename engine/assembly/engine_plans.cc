@@ -97,7 +97,7 @@ parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& conf
   o.rank = rank;
   o.training = !inference;
   if (!inference) o.states = optim::states_by_kind(config.optimizer, o.state);
-  o.tied_head = config.model.tied_head;
+  o.shares_table = inference ? config.model.tied_head : config.model.loss_reads_table();
   o.base_elsewhere = base_is_elsewhere(config), o.base_borrowed = config.init.on_engine;
   o.rounds_in_kernels = !inference && rounds_in_kernels(config, strategies);
   strategies.lay_out(&o, data);

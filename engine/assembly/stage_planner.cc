@@ -6,6 +6,7 @@
 #include "engine/assembly/agreement_bytes.h"
 #include "engine/assembly/precision.h"
 #include "engine/assembly/state_work.h"
+#include "engine/assembly/step_sizes.h"
 #include "engine/execute/executor.h"
 #include "engine/nn/rope_table.h"
 #include "engine/optim/grad_norm.h"
@@ -18,6 +19,7 @@ void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::Resol
                      const parallel::StepForm& form, const parallel::ShardLayout& layout, bool inference) {
   for (int32_t b = 0; b < layout.blocks(); ++b) s->state.push_back(layout.block_state(b));
   s->tied_head = model.config().tied_head;
+  s->loss_reads_table = model.config().loss_reads_table();
   s->first_trainable = static_cast<int32_t>(model.first_trainable_block());
   s->scales = layout.scales_bytes();
   s->rope_table = nn::rope_table_size(model.config(), config.batch.sequence) * 4;
@@ -25,16 +27,16 @@ void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::Resol
   const parallel::GroupLayout& table = layout.group(layout.table().group);
   if (layout.exchanges_table()) s->published_table = layout.table_share() * dtype_bytes(table.type);
   if (inference) return;
-  s->one_tied_gradient = model.trains_tied_head() && layout.rounds_gradients();
-  if (model.trains_tied_head() && layout.table_travels()) {
+  s->one_tied_gradient = model.trains_shared_table() && layout.rounds_gradients();
+  if (model.trains_shared_table() && layout.table_travels()) {
     s->head_gradient = layout.table().elements * 4;
     s->table_gradient = table.elements * 4;
     s->sent_table = layout.table_share() * dtype_bytes(table.type);
   }
-  if (model.trains_tied_head() && !layout.rounds_gradients() && table.here && !table.copy)
+  if (model.trains_shared_table() && !layout.rounds_gradients() && table.here && !table.copy)
     s->lookup_gradient = nn::LookupGradient::bytes(lookup_gradient_sizes(model, config, form));
   s->scalars = static_cast<int64_t>(sizeof(StepScalars));
-  s->norm = sums_bytes(nn::all_tally_words(model.config()));
+  s->norm = sums_bytes(noted_words(model.config()));
   s->norm_workspace = optim::kAddSquaresWorkspaceBytes;
 }
 
@@ -179,9 +181,9 @@ void StagePlanner::add_memory(EnginePlans* plans) const {
   if (!target.in_place)
     plans->pinned.step = StepMirror::bytes(
         most_micro_batches(config, form, form_.inference), config.batch.micro_batch, config.batch.sequence,
-        {form.columns, config.teacher.top},
+        micro_batch_form(config, form.columns),
         tied ? nn::LookupGradient::host_bytes(lookup_gradient_sizes(form_.model, config, form)) : 0,
-        nn::all_tally_words(form_.model.config()), sizes_.fp8_maxima);
+        noted_words(form_.model.config()), sizes_.fp8_maxima);
   const parallel::BesideArena beside =
       form_.strategies.beside_arena(planned_step(*plans, form, target.in_place));
   plans->pinned.offload = beside.offload, plans->pinned.counts = beside.counts;

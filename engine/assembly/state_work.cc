@@ -127,19 +127,19 @@ class StateWork {
 
   /// As Executor::balance.
   void balance(int32_t block) {
-    if (block == 0 || block > model_.config().layers) return;
-    const nn::Balance* const balance = model_.block(block - 1).balance();
-    if (balance == nullptr || !balance->bias()) return;
-    const mesh::FlatRange own = layout_.group(balance->bias().group).state;
-    nn::GroupRange weights{WorkCounter::fake_floats(), own.begin, own.end};
-    if (!layout_.weights_sharded()) weights = {weights.data, 0, std::numeric_limits<int64_t>::max()};
-    balance->move_bias(weights, static_cast<const int64_t*>(fake()), counter_.table(), counter_.stream());
+    for (const nn::Balance* const balance : model_.balances(block)) {
+      if (!balance->bias()) continue;
+      const mesh::FlatRange own = layout_.group(balance->bias().group).state;
+      nn::GroupRange weights{WorkCounter::fake_floats(), own.begin, own.end};
+      if (!layout_.weights_sharded()) weights = {weights.data, 0, std::numeric_limits<int64_t>::max()};
+      balance->move_bias(weights, static_cast<const int64_t*>(fake()), counter_.table(), counter_.stream());
+    }
   }
 
   WorkList rounded(int32_t block, bool head, bool adds) {
     const nn::Parameter& tokens = model_.table().all().front();
     return of_groups(block, [&](int32_t g, const GroupLayout& group) {
-      const bool shared = block == 0 && model_.trains_tied_head() && g == tokens.group;
+      const bool shared = block == 0 && model_.trains_shared_table() && g == tokens.group;
       const int64_t tied = shared ? tokens.offset + tokens.room : 0;
       const auto convert = [&](int64_t n, bool accumulate) {
         if (n > 0)

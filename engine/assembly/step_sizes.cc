@@ -32,6 +32,10 @@ kernels::Teacher teacher_of(const config::ResolvedConfig& config) {
   return {nullptr, nullptr, t.top, static_cast<float>(t.temperature), static_cast<float>(t.weight)};
 }
 
+MicroBatchForm micro_batch_form(const config::ResolvedConfig& config, const nn::LocalColumns& columns) {
+  return {columns, config.teacher.top, config.model.ahead};
+}
+
 plan::Sizes step_sizes(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
                        const parallel::Strategies& strategies, const parallel::BlockExchanges& exchanges,
                        ExchangeNotes* notes) {
@@ -46,7 +50,7 @@ plan::Sizes step_sizes(const nn::Model& model, const config::ResolvedConfig& con
   nn::BackwardForm backward = form.backward;
   backward.rounds_in_kernels = rounds_in_kernels(config, strategies);
   backward.teacher = teacher_of(config);
-  if (model.trains_tied_head() && types.lookup == DType::kF32)
+  if (model.trains_shared_table() && types.lookup == DType::kF32)
     backward.lookups = lookup_gradient_sizes(model, config, form);
   const nn::ModelCosts costs =
       nn::measure_costs(model, *target.kernels, target.workers, types, batch, seq, true, chunk_logits,
@@ -58,8 +62,8 @@ plan::Sizes step_sizes(const nn::Model& model, const config::ResolvedConfig& con
   s.dx = elements * dtype_bytes(DType::kF32);
   if (nn::Block::reads_rounded(*target.kernels, m, types.product))
     s.rounded_dx = elements * dtype_bytes(types.product);
-  s.batch = MicroBatch::bytes(batch, columns, {form.columns, config.teacher.top});
-  s.losses = batch * seq * 4;
+  s.batch = MicroBatch::bytes(batch, columns, micro_batch_form(config, form.columns));
+  s.losses = batch * seq * (1 + m.ahead) * 4;
   s.embedding_forward = cost_of(costs.embedding_forward);
   s.embedding_backward = cost_of(costs.embedding_backward);
   of_blocks(&s.block_forward, costs.block_forward);

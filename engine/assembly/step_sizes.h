@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/assembly/engine_plans.h"
+#include "engine/execute/step_values.h"
 #include "engine/nn/model.h"
 #include "engine/parallel/compose.h"
 #include "engine/plan/serial.h"
@@ -13,6 +14,9 @@ namespace hawser::train {
 plan::Sizes step_sizes(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
                        const parallel::Strategies& strategies, const parallel::BlockExchanges& exchanges,
                        ExchangeNotes* notes);
+
+/// Returns the form of the micro-batches of training; ranks divide their columns as `columns` says.
+MicroBatchForm micro_batch_form(const config::ResolvedConfig& config, const nn::LocalColumns& columns);
 
 /// Returns the teacher settings of the config, without a teacher's rows.
 kernels::Teacher teacher_of(const config::ResolvedConfig& config);

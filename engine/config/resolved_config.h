@@ -98,7 +98,8 @@ struct TrainConfig {
   int64_t eval_batches = 0;  ///< global batches per validation; 0: the whole validation part
   int64_t sample_every = 0;  ///< steps between text samples (shown by the command); 0: none
   int64_t log_every = 0;
-  int64_t patience = 0;  ///< validations without a lower loss after which training ends; 0: never
+  int64_t patience = 0;     ///< validations without a lower loss after which training ends; 0: never
+  double ahead_weight = 0;  ///< of the mean loss of depths ahead (ModelConfig::ahead)
 };
 void each_key(TrainConfig& t, auto&& visit) {
   visit("steps", t.steps);
@@ -107,6 +108,7 @@ void each_key(TrainConfig& t, auto&& visit) {
   visit("sample_every", t.sample_every);
   visit("log_every", t.log_every);
   visit("patience", t.patience);
+  visit("ahead_weight", t.ahead_weight);
 }
 
 /// Reaction of a run if one of its own checkpoints cannot be written.

@@ -41,6 +41,11 @@ constexpr Check kModelChecks[] = {
      [](const Effective& c) { return c.is("/model/head", "score") && c.flag("/model/tied_head"); },
      "a score head has one output and the embedding has a row per token, so they cannot share a matrix",
      "use false, or leave it out"},
+    {"/model/ahead",
+     {"/model/head", "/model/ahead"},
+     [](const Effective& c) { return c.is("/model/head", "score") && c.integer("/model/ahead") > 0; },
+     "a score head predicts no tokens, so it has no depths ahead, but ahead is {/model/ahead}",
+     "use 0, or leave it out"},
     {"/model/heads",
      {"/model/width", "/model/heads"},
      [](const Effective& c) {

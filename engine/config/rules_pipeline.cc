@@ -39,6 +39,15 @@ constexpr Check kPipelineChecks[] = {
      "it rounds their gradients in turn",
      "use 1, set /precision to \"bf16\", or /model/tied_head to false"},
     {"/mesh/pp",
+     {"/mesh/pp", "/model/ahead", "/precision"},
+     [](const Effective& c) {
+       return has_stages(c) && c.integer("/model/ahead") > 0 && c.is("/precision", "bf16_pure");
+     },
+     "precision \"bf16_pure\" needs the embedding and depths ahead (/model/ahead {/model/ahead}) on one "
+     "stage, "
+     "because it rounds their gradients in turn",
+     "use 1, set /precision to \"bf16\", or /model/ahead to 0"},
+    {"/mesh/pp",
      {"/mesh/pp", "/pipeline/chunks", "/pipeline/schedule", "/model/layers"},
      [](const Effective& c) { return has_stages(c) && !is_v(c) && chunks(c) > c.integer("/model/layers"); },
      "{/mesh/pp} stages of {/pipeline/chunks} chunks each cannot share {/model/layers} layers: each chunk "

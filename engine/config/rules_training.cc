@@ -19,6 +19,9 @@ bool has_teacher(const Effective& c, std::string_view) {
   return c.has("/teacher/top") && c.integer("/teacher/top") > 0;
 }
 
+bool looks_ahead(const Effective& c) { return c.integer("/model/ahead") > 0; }
+bool has_depths(const Effective& c, std::string_view) { return looks_ahead(c); }
+
 constexpr Check kTrainingChecks[] = {
     {"/data/sources",
      {"/data/path", "/data/sources"},
@@ -166,6 +169,40 @@ constexpr Check kTrainingChecks[] = {
      "a teacher (/teacher/top {/teacher/top}) is not supported on device \"cuda\" yet",
      "use device \"cpu\", or remove /teacher"},
 
+    {"/model/ahead",
+     {"/model/ahead", "/batch/sequence"},
+     [](const Effective& c) {
+       return looks_ahead(c) && c.integer("/model/ahead") >= c.integer("/batch/sequence");
+     },
+     "depth {/model/ahead} looks beyond the row: rows have {/batch/sequence} tokens (/batch/sequence)",
+     "use at most {}, or longer rows",
+     [](const Effective& c) { return fmt::format("{}", c.integer("/batch/sequence") - 1); }},
+    {"/model/ahead",
+     {"/model/ahead", "/objective/kind"},
+     [](const Effective& c) { return looks_ahead(c) && learns_from_pairs(c); },
+     "depths ahead ({/model/ahead}) are not supported with objective {/objective/kind}",
+     "use 0, or objective \"cross_entropy\""},
+    {"/model/ahead",
+     {"/model/ahead", "/teacher/top"},
+     [](const Effective& c) { return looks_ahead(c) && c.integer("/teacher/top") > 0; },
+     "depths ahead ({/model/ahead}) are not supported with a teacher (/teacher/top {/teacher/top})",
+     "use 0, or remove /teacher"},
+    {"/model/ahead",
+     {"/model/ahead", "/optimizer/qk_clip"},
+     [](const Effective& c) { return looks_ahead(c); },
+     "depths ahead ({/model/ahead}) are not supported with qk_clip {/optimizer/qk_clip}",
+     "use 0, or leave qk_clip out"},
+    {"/model/ahead",
+     {"/model/ahead", "/adapter/rank"},
+     [](const Effective& c) { return looks_ahead(c) && c.integer("/adapter/rank") > 0; },
+     "depths ahead ({/model/ahead}) are not supported with an adapter (/adapter/rank {/adapter/rank})",
+     "use 0, or remove /adapter"},
+    {"/device",
+     {"/device", "/model/ahead"},
+     [](const Effective& c) { return c.is("/device", "cuda") && looks_ahead(c); },
+     "depths ahead (/model/ahead {/model/ahead}) are not supported on device \"cuda\" yet",
+     "use device \"cpu\", or model.ahead 0"},
+
     {"/optimizer/momentum",
      {"/optimizer/nesterov", "/optimizer/momentum"},
      [](const Effective& c) {
@@ -274,6 +311,7 @@ std::vector<Dependence> training_dependences() {
       {"/objective/sft_weight", "/objective/kind", {"dpo_sft"}},
       {"/objective/label_smoothing", "/objective/kind", {"dpo", "dpo_sft"}},
       {"/objective/reference", "/objective/kind", {"dpo", "ipo", "hinge", "dpo_sft"}},
+      {"/train/ahead_weight", "/model/ahead", {"1 or more"}, has_depths},
       {"/teacher/temperature", "/teacher/top", {"1 or more"}, has_teacher},
       {"/teacher/weight", "/teacher/top", {"1 or more"}, has_teacher},
       {"/optimizer/beta1", "/optimizer/kind", {"adamw", "adamw8", "lion", "muon"}, uses_optimizer},

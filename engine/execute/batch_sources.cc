@@ -160,7 +160,14 @@ void check_for_teacher(const BatchView& b, const optim::TeacherConfig& teacher, 
   }
 }
 
-void require_own_gradients(const optim::ObjectiveConfig& objective, const optim::TeacherConfig& teacher) {
+void require_own_gradients(const optim::ObjectiveConfig& objective, const optim::TeacherConfig& teacher,
+                           int64_t ahead) {
+  if (ahead > 0)
+    fail(
+        Code::kFailedPrecondition,
+        "/model/ahead {} adds the losses of tokens further ahead, whose gradients you cannot pass: set it to "
+        "0 to pass your own gradients",
+        ahead);
   if (teacher.on())
     fail(Code::kFailedPrecondition,
          "/teacher/top {} makes training follow a teacher; set it to 0 to pass your own gradients",

@@ -86,8 +86,10 @@ void check_for_objective(const BatchView& batch, const optim::ObjectiveConfig& o
 /// and their log-probabilities are finite and at most 0. Rows of masked targets are not read.
 void check_for_teacher(const BatchView& batch, const optim::TeacherConfig& teacher, int64_t vocab);
 
-/// Throws kFailedPrecondition unless the host program may pass gradients under the objective.
-void require_own_gradients(const optim::ObjectiveConfig& objective, const optim::TeacherConfig& teacher);
+/// Throws kFailedPrecondition unless the host program may pass gradients under the objective, of a model with
+/// `ahead` depths of multi-token prediction.
+void require_own_gradients(const optim::ObjectiveConfig& objective, const optim::TeacherConfig& teacher,
+                           int64_t ahead);
 /// Throws kFailedPrecondition unless a data source of the host program can serve the objective.
 void require_sourced(const optim::ObjectiveConfig& objective, const optim::TeacherConfig& teacher);
 

@@ -200,7 +200,8 @@ void Executor::submit(const plan::Plan& plan, const plan::Instruction& n, const 
     case Op::kLoss:
     case Op::kEvalLoss:
       head(plan, n, ctx);
-      return host_->fetch_losses(n.micro_batch, as<float>(plan, n[Operand::kLosses]), ctx.rows());
+      return host_->fetch_losses(n.micro_batch, as<float>(plan, n[Operand::kLosses]),
+                                 ctx.rows() * (1 + ctx.ahead.depths));
     case Op::kLogits:
       return logits(plan, n, ctx, *run);
     case Op::kRoundDx:
@@ -275,16 +276,15 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   ctx.step_rows = run.step_rows;
   ctx.remakes = s_.model.remakes;
   if (!cached) ctx.compress = s_.model.compress;
-  if (n.op == plan::Op::kForward && run.training) {
-    ctx.tallies = tallies_of(host_->sums());
-    ctx.head_scores = host_->head_scores().noted();
-  }
+  if (run.training && (n.op == Op::kForward || n.op == Op::kLoss)) ctx.tallies = tallies_of(host_->sums());
+  if (run.training && n.op == Op::kForward) ctx.head_scores = host_->head_scores().noted();
   if (run.training) ctx.loss_scale = &host_->scalars()->loss_scale;
   ctx.seed = s_.model.seed;
   const plan::SlotId slot = n[Operand::kBatch];
   if (slot < 0) return ctx;
   const int64_t top = run.training ? s_.model.teacher.top : 0;
-  const MicroBatch batch = MicroBatch::in_slot(at(plan, slot), run.batch, seq, {own, top});
+  const int64_t depths = run.training ? s_.model.modules->config().ahead : 0;
+  const MicroBatch batch = MicroBatch::in_slot(at(plan, slot), run.batch, seq, {own, top, depths});
   ctx.tokens_BT = batch.tokens;
   ctx.targets_BT = batch.targets;
   ctx.weights_BT = run.weights && n.op != plan::Op::kLogprobs ? batch.weights : nullptr;
@@ -292,6 +292,14 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
     ctx.teacher = s_.model.teacher;
     ctx.teacher.ids = batch.teacher.ids, ctx.teacher.logprobs = batch.teacher.logprobs;
   }
+  if (n.op == Op::kLoss && depths > 0)
+    ctx.ahead = {depths,
+                 batch.ahead.tokens,
+                 batch.ahead.targets,
+                 run.weights ? batch.ahead.weights : nullptr,
+                 host_->scalars()->ahead_scales,
+                 &host_->scalars()->ahead_share,
+                 rope_of(n)};
   ctx.positions_BT = batch.positions;
   ctx.kv_begin_BT = run.documents ? batch.kv_begin : nullptr;
   ctx.row_begins = run.documents ? batch.row_begins : nullptr;
@@ -350,18 +358,19 @@ void Executor::optimizer_step(const plan::Plan& plan, const plan::Instruction& n
   }
 }
 
-/// Gives the router of a block this rank's weights, whole or a shard, to move its balance bias.
+/// Gives the routers of a block this rank's weights, whole or a shard, to move their balance biases.
 void Executor::balance(const plan::Plan& plan, const plan::Instruction& n) {
-  if (n.block == 0 || n.block > s_.model.modules->config().layers) return;
-  const nn::Balance* const balance = s_.model.modules->block(n.block - 1).balance();
-  if (balance == nullptr || !balance->bias()) return;
-  const int32_t g = balance->bias().group;
-  const parallel::GroupLayout& group = s_.memory.layout->group(g);
   char* const slot = at(plan, n[Operand::kWeights]);
-  nn::GroupRange weights{reinterpret_cast<float*>(slot + own_weights(g)), group.state.begin, group.state.end};
-  if (!s_.memory.layout->weights_sharded())
-    weights = {reinterpret_cast<float*>(slot + group.weights), 0, std::numeric_limits<int64_t>::max()};
-  balance->move_bias(weights, tallies_of(host_->sums()), *kernels_, *stream_);
+  for (const nn::Balance* const balance : s_.model.modules->balances(n.block)) {
+    if (!balance->bias()) continue;
+    const int32_t g = balance->bias().group;
+    const parallel::GroupLayout& group = s_.memory.layout->group(g);
+    nn::GroupRange weights{reinterpret_cast<float*>(slot + own_weights(g)), group.state.begin,
+                           group.state.end};
+    if (!s_.memory.layout->weights_sharded())
+      weights = {reinterpret_cast<float*>(slot + group.weights), 0, std::numeric_limits<int64_t>::max()};
+    balance->move_bias(weights, tallies_of(host_->sums()), *kernels_, *stream_);
+  }
 }
 
 /// Rounds the f32 gradients that a backward pass left in its window and adds them to the stored ones. For a
@@ -372,7 +381,7 @@ void Executor::round_gradients(const plan::Plan& plan, const plan::Instruction& 
   for (const int32_t g : s_.memory.layout->groups_of(n.block)) {
     const parallel::GroupLayout& group = s_.memory.layout->group(g);
     if (!group.trainable) continue;
-    const bool shared = n.block == 0 && s_.model.modules->trains_tied_head() && g == tokens.group;
+    const bool shared = n.block == 0 && s_.model.modules->trains_shared_table() && g == tokens.group;
     const int64_t tied = shared ? tokens.offset + tokens.room : 0;
     const auto round = [&](int64_t begin, int64_t end, bool accumulate) {
       if (begin == end) return;

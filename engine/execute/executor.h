@@ -58,9 +58,10 @@ class Executor {
     nn::CompressSet compress = {};                   ///< what blocks keep as records of fp8
     nn::RecomputeSet remakes = {};                   ///< what blocks do not keep
     int64_t rope_positions = 0;                      ///< of each rope table
-    nn::LookupGradient::Sizes lookup_gradient = {};  ///< used if the head is tied and trained
+    nn::LookupGradient::Sizes lookup_gradient = {};  ///< used if the loss reads the trained table
     ObjectiveSetup objective = {};                   ///< the executor sets `counts` and the groups
     kernels::Teacher teacher = {};                   ///< of training, without rows
+    double ahead_weight = 0;                         ///< of the mean of the losses of depths ahead
   };
   /// The host's processor, for instructions of Lane::kHost.
   struct HostProcessor {
@@ -209,7 +210,7 @@ class Executor {
   void point_groups(const plan::Plan& plan, plan::SlotId slot);
   nn::Context context(const plan::Plan& plan, const plan::Instruction& instruction, const Run& run,
                       nn::Region* workspace);
-  /// An embedding table that the head shares has two gradients until JOIN_HEAD_GRAD. Returns that of the
+  /// An embedding table that LOSS reads, too, has two gradients until JOIN_HEAD_GRAD. Returns that of the
   /// look-ups, or null.
   nn::LookupGradient* lookups() { return lookup_gradient_.rows() ? &lookup_gradient_ : nullptr; }
   const float* rope_of(const plan::Instruction& n) const {

@@ -31,6 +31,7 @@ Executor::Executor(Setup setup, const plan::Plan& plan)
   host.counts_rows = s_.communication.counts_rows, host.counts_tokens = s_.communication.counts_tokens;
   host.padding_token = static_cast<int32_t>(s_.model.modules->config().padding_token);
   host.tally_words = nn::all_tally_words(s_.model.modules->config());
+  host.ahead = s_.model.modules->config().ahead, host.ahead_weight = s_.model.ahead_weight;
   host.fp8_operands = s_.model.fp8_operands, host.records_maxima = s_.optimizer != nullptr;
   host.fp8_maxima = reinterpret_cast<float*>(named("fp8_maxima"));
   host.head_scores = s_.model.head_scores;

@@ -8,6 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/comm/device/call_trail.h"
 #include "engine/execute/agreed_error.h"
+#include "engine/execute/ahead_rows.h"
 #include "engine/execute/local_columns.h"
 #include "engine/execute/scored_tokens.h"
 #include "engine/optim/grad_norm.h"
@@ -24,8 +25,8 @@ int64_t documents_in(const MicroBatch& batch) {
 }
 
 /// Places of what the ranks sum in COUNT_TOKENS: tokens, requests to stop, and for each rank a word with an
-/// error code in its low bits and the hash of its device's calls in the other bits. An objective that weighs
-/// targets appends what it has counted.
+/// error code in its low bits and the hash of its device's calls in the other bits. The targets of each depth
+/// ahead follow. An objective that weighs targets appends what it has counted.
 constexpr size_t kTokens = 0, kCancelled = 1, kWords = 2;
 constexpr uint64_t kCode = 0xff;
 
@@ -44,6 +45,10 @@ int64_t code_of(const std::exception_ptr& error) {
   return 0;
 }
 
+int64_t unmasked(const int32_t* targets, int64_t count) {
+  return std::count_if(targets, targets + count, [](int32_t t) { return t != -100; });
+}
+
 size_t place_of(int32_t micro_batch) { return static_cast<size_t>(std::max(micro_batch, 0)); }
 
 }  // namespace
@@ -57,11 +62,11 @@ HostExchange::HostExchange(const Setup& setup)
       head_scores_(s_.head_scores, s_.dp) {
   objective_ = StepObjective::make(s_.objective);
   const ObjectiveWords words = StepObjective::words(s_.objective.objective, s_.objective.rows);
-  if (s_.dp) agreement_.resize(static_cast<size_t>(agreement_words(s_.dp->size(), words.count)));
+  if (s_.dp) agreement_.resize(static_cast<size_t>(agreement_words(s_.dp->size(), s_.ahead, words.count)));
 }
 
 void HostExchange::begin(const plan::Plan& plan) {
-  fetched_.reserve(plan.instructions.size());
+  fetched_.reserve(plan.instructions.size() * static_cast<size_t>(1 + s_.ahead));
   fetched_.clear();
   documents_.resize(std::max(documents_.size(), plan.instructions.size()));
   columns_.resize(documents_.size());
@@ -91,6 +96,7 @@ void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
   try {
     run->source->load(micro_batch, rows);
     if (s_.scores) mark_scored_tokens(rows);
+    look_ahead(rows);
     // Ranks that divide columns all load whole rows, so only the first of them counts.
     if (s_.counts_tokens && own.rank == 0) counted_ += objective.count(rows);
   } catch (const Error&) {
@@ -101,8 +107,9 @@ void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
   documents_[place_of(micro_batch)] = run->documents ? documents_in(rows) : 0;
   if (own.ranks > 1) take_own_columns(rows, own, &batch);
   const int64_t count = batch.batch * batch.seq;
-  if (s_.counts_tokens)
-    run->tokens += std::count_if(batch.targets, batch.targets + count, [](int32_t t) { return t != -100; });
+  if (s_.counts_tokens) run->tokens += unmasked(batch.targets, count);
+  for (int64_t d = 0; d < batch.ahead.depths && s_.counts_tokens; ++d)
+    run->ahead_tokens[static_cast<size_t>(d)] += unmasked(batch.ahead.targets + d * count, count);
   s_.link->send(slot, host, MicroBatch::sent_bytes(run->batch, seq, brings_weights, form));
   if (s_.lookups && run->training) s_.lookups->look_up(micro_batch, batch.tokens, count, s_.padding_token);
 }
@@ -112,18 +119,21 @@ void HostExchange::count_tokens(Run* run) {
   host_squares_ = {};
   fp8_maxima_.clear();
   head_scores_.clear();
-  std::fill_n(tallies_of(host_sums_), s_.tally_words, 0);
-  s_.link->send(s_.sums, host_sums_, sums_bytes(s_.tally_words));
+  std::fill_n(tallies_of(host_sums_), noted_words(), 0);
+  s_.link->send(s_.sums, host_sums_, sums_bytes(noted_words()));
   if (s_.dp) {
     std::fill(agreement_.begin(), agreement_.end(), 0);
     agreement_[kTokens] = run->tokens;
     if (objective_->weighs_targets()) agreement_.back() = counted_;
     agreement_[kCancelled] = run->cancelled ? 1 : 0;
     agreement_[kWords + static_cast<size_t>(s_.dp->rank())] = word_of(s_.trail, code_of(load_error_));
+    int64_t* const ahead = agreement_.data() + kWords + s_.dp->size();
+    std::copy_n(run->ahead_tokens.begin(), s_.ahead, ahead);
     s_.dp->wait(s_.dp->all_reduce_i64(agreement_.data(), static_cast<int64_t>(agreement_.size())));
     compare_device_calls();
     fail_together();
     run->tokens = agreement_[kTokens];
+    std::copy_n(ahead, s_.ahead, run->ahead_tokens.begin());
     run->cancelled = agreement_[kCancelled] > 0;
     if (objective_->weighs_targets()) counted_ = agreement_.back();
   }
@@ -131,13 +141,24 @@ void HostExchange::count_tokens(Run* run) {
   if (run->tokens == 0)
     throw AgreedError(Code::kDataInvalid,
                       "every target of the global batch is masked (-100): there is nothing to train on");
-  host_scalars_->loss_scale = static_cast<float>(run->loss_scale);
-  host_scalars_->grad_scale =
-      run->mean_loss ? static_cast<float>(1.0 / static_cast<double>(run->tokens)) : 1.0f;
-  host_scalars_->grad_scale *= host_scalars_->loss_scale;
+  set_scales(*run);
   s_.link->send(s_.scalars, host_scalars_, sizeof(StepScalars));
   if (s_.lookups)
     s_.link->send(s_.lookups->numbers(), s_.lookups->host_numbers(), s_.lookups->numbers_bytes());
+}
+
+/// Every depth ahead is a mean over its own targets, and all of them are a mean over depths.
+void HostExchange::set_scales(const Run& run) {
+  StepScalars& scalars = *host_scalars_;
+  scalars.loss_scale = static_cast<float>(run.loss_scale);
+  scalars.grad_scale = run.mean_loss ? static_cast<float>(1.0 / static_cast<double>(run.tokens)) : 1.0f;
+  scalars.grad_scale *= scalars.loss_scale;
+  const double share = s_.ahead > 0 ? s_.ahead_weight / static_cast<double>(s_.ahead) : 0;
+  scalars.ahead_share = scalars.loss_scale * static_cast<float>(share);
+  for (int64_t d = 0; d < s_.ahead; ++d) {
+    const auto tokens = static_cast<double>(run.ahead_tokens[static_cast<size_t>(d)]);
+    scalars.ahead_scales[d] = tokens > 0 ? scalars.loss_scale * static_cast<float>(share / tokens) : 0.0f;
+  }
 }
 
 /// Throws if devices that must make the same calls have made different ones. The weights may then be wrong,
@@ -197,13 +218,15 @@ void HostExchange::apply_objective(int32_t micro_batch, float* losses, char* slo
 void HostExchange::note_losses(int32_t micro_batch, float* losses, Run* run) {
   if (objective_of(*run).weighs_targets()) return;
   const int64_t columns = own_columns(*run).count(this->columns(micro_batch, *run));
-  fetched_.push_back({s_.mirror.losses(micro_batch, losses), run->batch * columns});
+  const int64_t count = run->batch * columns;
+  for (int64_t d = 0; d <= (run->training ? s_.ahead : 0); ++d)
+    fetched_.push_back({s_.mirror.losses(micro_batch, losses) + d * count, count, d});
   if (!run->training) {
     s_.link->wait();
     if (run->wants_token_losses) hand_out(fetched_.back().values, *run);
-    sum_losses(&run->losses);
+    sum_losses(&run->losses, nullptr);
   } else if (s_.link->in_place()) {
-    sum_losses(&host_sums_->losses);
+    sum_losses(&host_sums_->losses, ahead_of(host_sums_, s_.tally_words));
   }
 }
 
@@ -225,11 +248,11 @@ void HostExchange::hand_out(const float* losses, const Run& run) const {
   }
 }
 
-void HostExchange::sum_losses(ExactSum* sum) {
+void HostExchange::sum_losses(ExactSum* sum, ExactSum* ahead) {
   s_.link->wait();
   for (const Losses& losses : fetched_)
     for (int64_t i = 0; s_.counts_rows && i < losses.count; ++i)
-      sum->add(static_cast<double>(losses.values[i]));
+      (losses.depth == 0 ? sum : ahead + losses.depth - 1)->add(static_cast<double>(losses.values[i]));
   fetched_.clear();
 }
 
@@ -239,18 +262,21 @@ void HostExchange::agree_on_norm(Run* run) {
   const int64_t tally_bytes = s_.tally_words * static_cast<int64_t>(sizeof(int64_t));
   if (tally_bytes > 0) s_.link->fetch(tallies_of(&sums), tallies_of(s_.sums), tally_bytes);
   fp8_maxima_.fetch();
-  sum_losses(&sums.losses);
+  ExactSum* const ahead = ahead_of(&sums, s_.tally_words);
+  sum_losses(&sums.losses, ahead);
   sums.squares.merge(host_squares_);
   if (s_.dp) {
     sums.squares.normalise();
     sums.losses.normalise();
-    s_.dp->wait(s_.dp->all_reduce_i64(sums.squares.words, kSumsWords + s_.tally_words));
+    for (int64_t d = 0; d < s_.ahead; ++d) ahead[d].normalise();
+    s_.dp->wait(s_.dp->all_reduce_i64(sums.squares.words, kSumsWords + noted_words()));
   }
   fp8_maxima_.agree();
   head_scores_.agree();
   if (tally_bytes > 0) s_.link->send(tallies_of(s_.sums), tallies_of(&sums), tally_bytes);
   run->grad_norm = optim::grad_norm(sums.squares) / run->loss_scale;
   run->losses = sums.losses;
+  for (int64_t d = 0; d < s_.ahead; ++d) run->ahead_losses[static_cast<size_t>(d)] = ahead[d].value();
   run->loss_sum = objective_->agree(sums.losses.value());
 }
 

@@ -40,6 +40,8 @@ class HostExchange {
     bool counts_tokens = true;               ///< this rank counts the tokens of its rows
     int32_t padding_token = -1;
     int64_t tally_words = 0;         ///< numbers that routers count
+    int64_t ahead = 0;               ///< depths of multi-token prediction
+    double ahead_weight = 0;         ///< of the mean of their losses
     int64_t fp8_operands = 0;        ///< operands whose scales follow from maxima of earlier steps
     bool records_maxima = false;     ///< steps record the maxima of these operands
     int64_t head_scores = 0;         ///< heads whose largest scores steps note
@@ -67,8 +69,9 @@ class HostExchange {
   void fetch_losses(int32_t micro_batch, float* losses, int64_t count);
   /// OBJECTIVE: writes the targets' weights into the micro-batch.
   void apply_objective(int32_t micro_batch, float* losses, char* slot, Run* run);
-  /// Adds the losses to the run, if its loss is their sum. In training agree_on_norm does this later, so that
-  /// the host need not wait here, unless the device works in place and would overwrite them first.
+  /// Adds the losses to the run, if its loss is their sum; those of depths ahead are summed apart. In
+  /// training agree_on_norm does this later, so that the host need not wait here, unless the device works in
+  /// place and would overwrite them first.
   void note_losses(int32_t micro_batch, float* losses, Run* run);
   /// The last GRAD_NORM: sums the squares of gradients, and the losses, over all ranks.
   void agree_on_norm(Run* run);
@@ -107,17 +110,21 @@ class HostExchange {
  private:
   nn::LocalColumns own_columns(const Run& run) const { return run.cached >= 0 ? nn::LocalColumns() : s_.own; }
   MicroBatchForm form_of(const Run& run) const {
-    return {own_columns(run), run.training ? s_.teacher_top : 0};
+    const MicroBatchForm whole{own_columns(run)};
+    return run.training ? MicroBatchForm{whole.own, s_.teacher_top, s_.ahead} : whole;
   }
+  int64_t noted_words() const { return train::noted_words(s_.tally_words, s_.ahead); }
   StepObjective& objective_of(const Run& run) { return run.training ? *objective_ : evaluation_; }
   void hand_out(const float* losses, const Run& run) const;
   void compare_device_calls();
   void fail_together();
-  void sum_losses(ExactSum* sum);
+  void set_scales(const Run& run);
+  void sum_losses(ExactSum* sum, ExactSum* ahead);
 
   struct Losses {
     const float* values;
     int64_t count;
+    int64_t depth = 0;  // 0: of the next token
   };
   Setup s_;
   StepScalars* host_scalars_;  // the copy of s_.scalars on the host

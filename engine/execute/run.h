@@ -1,10 +1,12 @@
 // Run: the inputs and results of one execution of a plan.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "engine/base/exact_sum.h"
 #include "engine/execute/batch_source.h"
+#include "engine/nn/model_config.h"
 
 namespace hawser::train {
 
@@ -40,7 +42,10 @@ struct Run {
   int64_t cached = -1;                    ///< positions already in the caches (generation); -1: no caches
   // Results.
   int64_t tokens = 0;  ///< unmasked targets: of all ranks in training, of this rank in evaluation
-  ExactSum losses;     ///< evaluation: of this rank; training: of all ranks
+  /// Training: the unmasked targets of each depth ahead, and the sum of their losses, of all ranks.
+  std::array<int64_t, nn::kMostAhead> ahead_tokens{};
+  std::array<double, nn::kMostAhead> ahead_losses{};
+  ExactSum losses;                     ///< evaluation: of this rank; training: of all ranks
   double loss_sum = 0, grad_norm = 0;  ///< training: of all ranks
 };
 

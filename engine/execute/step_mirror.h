@@ -13,15 +13,15 @@ namespace hawser::train {
 class StepMirror {
  public:
   /// Returns the bytes of pinned memory for `micro_batches` of `batch` rows of `columns` and for the host's
-  /// copies of a LookupGradient and of Fp8Maxima.
+  /// copies of a LookupGradient and of Fp8Maxima. `noted`: noted_words.
   static int64_t bytes(int64_t micro_batches, int64_t batch, int64_t columns, const MicroBatchForm& form,
-                       int64_t lookup_gradient, int64_t tally_words, int64_t fp8_maxima);
+                       int64_t lookup_gradient, int64_t noted, int64_t fp8_maxima);
 
   /// Makes a mirror for a device whose memory the host accesses in place.
   StepMirror() = default;
   /// `memory` has bytes(...) bytes and must outlive this object.
   StepMirror(char* memory, int64_t micro_batches, int64_t batch, int64_t columns, const MicroBatchForm& form,
-             int64_t tally_words, int64_t fp8_maxima);
+             int64_t noted, int64_t fp8_maxima);
 
   // Each function takes the device's pointer and returns the host's.
 

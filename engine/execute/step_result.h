@@ -1,8 +1,10 @@
 // The result of a step, and the batch that the host program passes to one.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
+#include "engine/nn/model_config.h"
 #include "engine/optim/objective.h"
 #include "engine/optim/score_clip.h"
 
@@ -28,6 +30,8 @@ struct StepResult {
   double loss_scale = 1;            ///< with which the step ran
   optim::PairRewards rewards = {};  ///< set if the objective is over pairs
   optim::ScoreSummary scores = {};  ///< set if the config limits attention scores
+  /// The mean loss of each depth ahead; 0 if it has no targets.
+  std::array<double, nn::kMostAhead> ahead_losses{};
 };
 
 /// The caller's batch, borrowed for the call. targets, document_begin and weights may be null.

@@ -5,6 +5,8 @@
 
 #include "engine/base/exact_sum.h"
 #include "engine/nn/local_columns.h"
+#include "engine/nn/model_config.h"
+#include "engine/nn/moe/balance.h"
 #include "kernels/include/optimizer.h"
 
 namespace hawser::train {
@@ -16,10 +18,20 @@ struct TeacherRows {
   float* logprobs = nullptr;
 };
 
+/// What depths of multi-token prediction read (nn/ahead_loss.h), [depths, batch, seq] each: at column t of
+/// depth d, counted from 1, the token, the target and the loss weight of column t + d.
+struct AheadRows {
+  int64_t depths = 0;
+  int32_t* tokens = nullptr;  ///< -1 beyond the document
+  int32_t* targets = nullptr;
+  float* weights = nullptr;
+};
+
 /// The form of micro-batches, which determines the arrays in their slots.
 struct MicroBatchForm {
   nn::LocalColumns own = {};
-  int64_t top = 0;  ///< ids of a teacher at each position
+  int64_t top = 0;    ///< ids of a teacher at each position
+  int64_t ahead = 0;  ///< depths of multi-token prediction
 };
 
 /// One micro-batch in its staging slot. The arrays have the names of nn::Context.
@@ -35,6 +47,7 @@ struct MicroBatch {
   float* references = nullptr;
   int32_t* row_begins = nullptr;  ///< kv_begin of whole rows, padded; null unless ranks divide the columns
   TeacherRows teacher = {};       ///< null in a run without a teacher
+  AheadRows ahead = {};           ///< null in a run without depths ahead
 
   // If ranks divide columns, the arrays above have this rank's columns. The micro-batch of whole rows, as a
   // source loads it, follows them in the slot and is never sent.
@@ -54,6 +67,9 @@ struct StepScalars {
   kernels::OptimizerScalars optimizer;
   float grad_scale = 0;  ///< the loss scale, divided by the unmasked targets of the global batch
   float loss_scale = 1;  ///< a power of two (optim/loss_scale.h)
+  /// For each depth ahead: the loss scale times its share of the loss, divided by its own targets.
+  float ahead_scales[nn::kMostAhead] = {};
+  float ahead_share = 0;  ///< the loss scale times the share of one depth
 };
 
 /// The sums over ranks, in the slot `norm`.
@@ -61,14 +77,27 @@ struct StepSums {
   ExactSum squares, losses;
 };
 
-/// Returns how many numbers `ranks` ranks sum in COUNT_TOKENS, `of_objective` of them for the objective.
-inline int64_t agreement_words(int64_t ranks, int64_t of_objective) { return 2 + ranks + of_objective; }
-/// How many numbers all ranks sum in the last GRAD_NORM, besides what routers count.
+/// Returns how many numbers `ranks` ranks sum in COUNT_TOKENS: one for each of `ahead` depths, and
+/// `of_objective` for the objective.
+inline int64_t agreement_words(int64_t ranks, int64_t ahead, int64_t of_objective) {
+  return 2 + ranks + ahead + of_objective;
+}
+/// How many numbers all ranks sum in the last GRAD_NORM, besides the noted words.
 inline constexpr int64_t kSumsWords = sizeof(StepSums) / sizeof(int64_t);
-/// What routers count (nn/moe/balance.h) follows in the same slot, so that one call sums all.
+/// What routers count (nn/moe/balance.h) follows in the same slot, and then the sum of losses of each depth
+/// ahead, so that one call sums all.
 inline int64_t* tallies_of(StepSums* sums) { return reinterpret_cast<int64_t*>(sums + 1); }
-inline int64_t sums_bytes(int64_t tally_words) {
-  return static_cast<int64_t>(sizeof(StepSums)) + tally_words * static_cast<int64_t>(sizeof(int64_t));
+inline ExactSum* ahead_of(StepSums* sums, int64_t tally_words) {
+  return reinterpret_cast<ExactSum*>(tallies_of(sums) + tally_words);
+}
+inline int64_t noted_words(int64_t tally_words, int64_t ahead) {
+  return tally_words + ahead * ExactSum::kWords;
+}
+inline int64_t noted_words(const nn::ModelConfig& model) {
+  return noted_words(nn::all_tally_words(model), model.ahead);
+}
+inline int64_t sums_bytes(int64_t noted) {
+  return static_cast<int64_t>(sizeof(StepSums)) + noted * static_cast<int64_t>(sizeof(int64_t));
 }
 
 }  // namespace hawser::train

@@ -23,7 +23,7 @@ kernels::AttentionShape AttentionCore::shape(const Context& ctx, const Attention
   s.heads = model_.heads, s.kv_heads = model_.kv_heads, s.head_dim = model_.head_dim;
   s.value_dim = model_.value_dim();
   s.q_stride = in.q_stride, s.kv_stride = in.kv_stride, s.o_stride = model_.heads * s.value_dim;
-  s.window = model_.window[static_cast<size_t>(layer_)];
+  s.window = model_.window_of(layer_);
   s.scale = static_cast<float>(model_.attention_scale);
   s.softcap = static_cast<float>(model_.attention_softcap);
   s.kv_begin = ctx.kv_begin_BT;

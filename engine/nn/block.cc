@@ -48,6 +48,13 @@ BlockSaved Block::take_saved(const Context& ctx, BlockRegions& regions) const {
   return s;
 }
 
+int64_t Block::saved_bytes(const Context& ctx) const {
+  BlockRegions regions;
+  regions.saved = Region::measuring();
+  take_saved(ctx, regions);
+  return regions.saved.used();
+}
+
 /// Passes a norm's output to the ranks that compute the branch.
 GatheredRows Block::enter(const Context& ctx, const void* n) const { return {ctx, n, ctx.type, width_}; }
 

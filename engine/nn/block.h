@@ -82,6 +82,8 @@ class Block {
                void* branch = nullptr) const;
   /// Returns the last sum of a forward that left it to the reader of y. y may be x_mid.
   kernels::ResidualForward last_sum(const Context& ctx, void* y, const void* x_mid, const void* branch) const;
+  /// Returns the bytes that forward saves if it recomputes and compresses nothing.
+  int64_t saved_bytes(const Context& ctx) const;
   /// Returns the bytes of `branch` for all local rows.
   int64_t branch_bytes(const Context& ctx) const { return output_bytes(ctx, ctx.own_rows().room); }
   /// Recomputes the arrays of ctx.remakes, bit-identically, from x and the arrays that forward saved. With

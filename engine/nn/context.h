@@ -34,6 +34,18 @@ struct GradientPlace {
   DType type = DType::kF32;
 };
 
+/// What the depths of multi-token prediction read in LOSS (nn/ahead_loss.h): [depths, B, T] each, at position
+/// t of depth d, counted from 1, what the row has at position t + d.
+struct AheadInputs {
+  int64_t depths = 0;
+  const int32_t* tokens_DBT = nullptr;   ///< -1 beyond the document
+  const int32_t* targets_DBT = nullptr;  ///< -100 beyond the document
+  const float* weights_DBT = nullptr;    ///< loss weights of the targets; null: all 1
+  const float* grad_scales = nullptr;    ///< factor of the gradients of each depth
+  const float* share = nullptr;          ///< of each depth in the loss, times the loss scale
+  const float* cos_sin = nullptr;        ///< rotary angles of their blocks
+};
+
 /// Data types of weights, by how they are read, and whether products round them further; and of the residual
 /// stream.
 struct WeightTypes {
@@ -67,6 +79,7 @@ struct Context {
   const int32_t* targets_BT = nullptr;
   const float* weights_BT = nullptr;  ///< loss weights of the targets; null: all 1
   kernels::Teacher teacher;           ///< of the targets in training; without ids if there is none
+  AheadInputs ahead;                  ///< in LOSS
   const int32_t* positions_BT = nullptr;
   const int32_t* kv_begin_BT = nullptr;
   int64_t documents = 0;  ///< documents in the micro-batch, if kv_begin is not null

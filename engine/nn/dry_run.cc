@@ -35,6 +35,8 @@ class DryRun {
     ctx_.groups = groups_.data();
     ctx_.tokens_BT = ctx_.targets_BT = ctx_.positions_BT = static_cast<const int32_t*>(fake());
     if (model.config().has_score()) ctx_.weights_BT = fake_floats();
+    const auto* const ints = static_cast<const int32_t*>(fake());
+    ctx_.ahead = {model.config().ahead, ints, ints, nullptr, fake_floats(), fake_floats(), fake_floats()};
   }
 
   static void* fake() { return WorkCounter::fake(); }
@@ -109,11 +111,11 @@ void measure_deferring(DryRun* dry, const Model& model, ModelCosts* costs) {
         const bool sums = form != 1, leaves = form != 0;
         model.block(layer).forward(c, r, f, f, sums ? input(c, layer) : f, leaves ? f : nullptr);
       }));
+  costs->loss_of_sum = dry->measure_backward(
+      [&](const Context& c, BlockRegions&) { model.head().forward_backward(c, f, f, input(c, layers), f); });
   dry->tally(false);
   for (int64_t layer = 0; layer < layers; ++layer)
     costs->branch = std::max(costs->branch, model.block(layer).branch_bytes(dry->context()));
-  costs->loss_of_sum = dry->measure_backward(
-      [&](const Context& c, BlockRegions&) { model.head().forward_backward(c, f, f, input(c, layers), f); });
   costs->loss_eval_of_sum =
       dry->measure([&](const Context& c, BlockRegions&) { model.head().forward(c, f, input(c, layers)); });
 }
@@ -167,8 +169,10 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
   if (rounded)
     costs.round_dx =
         dry.measure([&](const Context& c, BlockRegions&) { Block::round(c, dx, model.config().width); });
+  dry.tally(training);
   costs.loss =
       dry.measure_backward([&](const Context& c, BlockRegions&) { head.forward_backward(c, f, f, f, f); });
+  dry.tally(false);
   costs.loss_eval = dry.measure([&](const Context& c, BlockRegions&) { head.forward(c, f, f); });
   if (training && Block::defers_sums(kernels, model.config())) measure_deferring(&dry, model, &costs);
   costs.logits = dry.measure([&](const Context& c, BlockRegions&) {

@@ -13,7 +13,7 @@ Embedding::Embedding(const ParameterTable& table, const ModelConfig& model)
 
 /// Several ranks add their rows in f32, and then round the sum to the type of the stream. With one rank, the
 /// exchange does not access the array, so it may have either type.
-void Embedding::look_up(const Context& ctx, void* x) const {
+void Embedding::look_up(const Context& ctx, void* x, bool adds_positions) const {
   const RegionScope scope(*ctx.workspace);
   const LocalRows own = ctx.own_rows();
   const DType type = ctx.exchange->ranks() == 1 ? ctx.residual_type : DType::kF32;
@@ -23,7 +23,7 @@ void Embedding::look_up(const Context& ctx, void* x) const {
   e.x = rows.all_rows(), e.x_type = type;
   e.tokens_weight = ctx.lookup(tokens_);
   // Only rank 0 adds positions, so that the sum over ranks has them once.
-  if (ctx.exchange->rank() == 0) e.positions_weight = ctx.lookup(positions_);
+  if (adds_positions && ctx.exchange->rank() == 0) e.positions_weight = ctx.lookup(positions_);
   e.tokens = ctx.tokens_BT;
   e.positions = ctx.positions_BT;
   e.weight_type = ctx.lookup_type;
@@ -38,7 +38,7 @@ void Embedding::look_up(const Context& ctx, void* x) const {
 }
 
 void Embedding::forward(const Context& ctx, void* x) const {
-  look_up(ctx, x);
+  look_up(ctx, x, true);
   kernels::ResidualForward drop;
   drop.dropout = ctx.dropout(model_.dropout_embedding, -1, kSiteEmbedding);
   if (drop.dropout.p == 0) return;
@@ -60,15 +60,8 @@ void Embedding::backward(const Context& ctx, float* dx, const LookupGradient* ti
     ctx.kernels->residual_backward(drop, *ctx.stream);
   }
   RegionScope scope(*ctx.workspace);
-  kernels::EmbeddingBackward b;
-  b.dweight = ctx.gradient(tokens_);
-  b.dx = static_cast<const float*>(GatheredRows(ctx, dx, DType::kF32, model_.width).all(ctx));
-  b.index = ctx.tokens_BT;
-  b.rows = ctx.rows(), b.d = model_.width;
-  b.first = words_.first(ctx), b.table_rows = words_.count(ctx);
-  b.skip = static_cast<int32_t>(model_.padding_token);
-  b.scale = static_cast<float>(model_.embedding_scale);
-  b.accumulate = ctx.accumulate;
+  kernels::EmbeddingBackward b =
+      of_tokens(ctx, static_cast<const float*>(GatheredRows(ctx, dx, DType::kF32, model_.width).all(ctx)));
   if (tied) {
     b.dweight = tied->rows();
     b.index = tied->index(micro_batch);
@@ -86,6 +79,21 @@ void Embedding::backward(const Context& ctx, float* dx, const LookupGradient* ti
   b.scale = 1.0f;
   add_rows(ctx, b);
 }
+
+kernels::EmbeddingBackward Embedding::of_tokens(const Context& ctx, const float* dx) const {
+  kernels::EmbeddingBackward b;
+  b.dweight = ctx.gradient(tokens_);
+  b.dx = dx;
+  b.index = ctx.tokens_BT;
+  b.rows = ctx.rows(), b.d = model_.width;
+  b.first = words_.first(ctx), b.table_rows = words_.count(ctx);
+  b.skip = static_cast<int32_t>(model_.padding_token);
+  b.scale = static_cast<float>(model_.embedding_scale);
+  b.accumulate = ctx.accumulate;
+  return b;
+}
+
+void Embedding::add_tokens(const Context& ctx, const float* dx) const { add_rows(ctx, of_tokens(ctx, dx)); }
 
 /// Adds the gradients of rows to the table; does nothing if the table is frozen and has no gradient.
 void Embedding::add_rows(const Context& ctx, kernels::EmbeddingBackward b) const {

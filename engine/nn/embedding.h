@@ -20,6 +20,10 @@ class Embedding {
 
   /// Computes x[rows, C] (ctx.residual_type) from ctx.tokens_BT and ctx.positions_BT, with dropout.
   void forward(const Context& ctx, void* x) const;
+  /// Computes x[local rows, C] (ctx.residual_type) from ctx.tokens_BT alone, without dropout; 0 for token -1.
+  void look_up_tokens(const Context& ctx, void* x) const { look_up(ctx, x, false); }
+  /// Computes the gradient of the table from dx of all rows of look_up_tokens.
+  void add_tokens(const Context& ctx, const float* dx) const;
   /// Computes weight gradients from dx[rows, C], which is overwritten. If the head shares the table, the
   /// gradients go to the rows that `tied` assigned to the micro-batch.
   void backward(const Context& ctx, float* dx, const LookupGradient* tied = nullptr,
@@ -29,7 +33,8 @@ class Embedding {
   void join(const Context& ctx, const LookupGradient& tied, int32_t micro_batch) const;
 
  private:
-  void look_up(const Context& ctx, void* x) const;
+  void look_up(const Context& ctx, void* x, bool adds_positions) const;
+  kernels::EmbeddingBackward of_tokens(const Context& ctx, const float* dx) const;
   void add_rows(const Context& ctx, kernels::EmbeddingBackward b) const;
 
   const ModelConfig& model_;

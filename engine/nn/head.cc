@@ -2,14 +2,16 @@
 
 #include <algorithm>
 
+#include "engine/nn/ahead_loss.h"
 #include "engine/nn/gathered_rows.h"
 #include "engine/nn/lm_head_loss.h"
 #include "engine/nn/score_head.h"
 
 namespace hawser::nn {
 
-Head::Head(const ParameterTable& table, const ModelConfig& model, const std::string& weight)
-    : model_(model), norm_(table, model, "final_norm"), weight_(table.place(weight)) {}
+Head::Head(const ParameterTable& table, const ModelConfig& model, const std::string& weight,
+           const std::string& norm)
+    : model_(model), norm_(table, model, norm), weight_(table.place(weight)) {}
 
 int64_t Head::rows_of_chunk(const Context& ctx, int64_t begin) const {
   return std::min(chunk_rows(ctx), ctx.rows() - begin);
@@ -64,8 +66,10 @@ void Head::keep_own_rows(const Context& ctx, float* own, const float* whole) con
       *ctx.stream);
 }
 
-std::unique_ptr<const Head> make_head(const ParameterTable& table, const ModelConfig& model) {
+std::unique_ptr<const Head> make_head(const ParameterTable& table, const ModelConfig& model,
+                                      const ModelConfig& local, const MoeTraining& moe) {
   if (model.has_score()) return std::make_unique<ScoreHead>(table, model);
+  if (model.ahead > 0) return std::make_unique<AheadLoss>(table, model, local, moe);
   return std::make_unique<LmHeadLoss>(table, model);
 }
 

@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/nn/context.h"
 #include "engine/nn/model_config.h"
+#include "engine/nn/moe/balance.h"
 #include "engine/nn/norm.h"
 #include "engine/nn/parameter.h"
 
@@ -22,15 +24,18 @@ class Head {
   /// on the batch.
   virtual int64_t chunk_rows(const Context& ctx) const = 0;
 
-  /// Computes losses[rows] (f32, per token), dx[local rows, C] (f32, overwritten) and the gradients of norm
-  /// and head, from x[local rows, C], ctx.targets_BT and ctx.weights_BT. *grad_scale multiplies the
-  /// gradients.
+  /// Computes losses[rows] (f32, per token; those of depths ahead follow), dx[local rows, C] (f32,
+  /// overwritten) and the gradients of norm and head, from x[local rows, C], ctx.targets_BT and
+  /// ctx.weights_BT. *grad_scale multiplies the gradients.
   virtual void forward_backward(const Context& ctx, float* losses, float* dx, const StreamInput& x,
                                 const float* grad_scale) const = 0;
   /// Computes losses[rows] only.
   virtual void forward(const Context& ctx, float* losses, const StreamInput& x) const = 0;
   /// Computes logits[rows, outputs] (f32) from `rows` rows of whole_rows.
   virtual void logits(const Context& ctx, float* logits, const void* x, int64_t rows) const = 0;
+
+  /// Returns what balances the routers of blocks in the head.
+  virtual std::vector<const Balance*> balances() const { return {}; }
 
   /// Returns all rows of x, gathered from each rank's local rows; in the workspace if there are several
   /// ranks.
@@ -42,7 +47,8 @@ class Head {
 
  protected:
   /// `model` must outlive the module.
-  Head(const ParameterTable& table, const ModelConfig& model, const std::string& weight);
+  Head(const ParameterTable& table, const ModelConfig& model, const std::string& weight,
+       const std::string& norm = "final_norm");
 
   /// A chunk of rows after the norm.
   struct Rows {
@@ -64,7 +70,8 @@ class Head {
   const Place weight_;
 };
 
-/// Creates the head that the model's config selects.
-std::unique_ptr<const Head> make_head(const ParameterTable& table, const ModelConfig& model);
+/// Creates the head that the model's config selects. `local` is this rank's share of blocks (local_model).
+std::unique_ptr<const Head> make_head(const ParameterTable& table, const ModelConfig& model,
+                                      const ModelConfig& local, const MoeTraining& moe);
 
 }  // namespace hawser::nn

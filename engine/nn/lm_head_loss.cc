@@ -16,8 +16,8 @@ DType logits_type(const Context& ctx) { return ctx.kernels->suited->narrow_logit
 
 }  // namespace
 
-LmHeadLoss::LmHeadLoss(const ParameterTable& table, const ModelConfig& model)
-    : Head(table, model, name_of(model)), words_(VocabShard::of(table, name_of(model))) {}
+LmHeadLoss::LmHeadLoss(const ParameterTable& table, const ModelConfig& model, const std::string& norm)
+    : Head(table, model, name_of(model), norm), words_(VocabShard::of(table, name_of(model))) {}
 
 int64_t LmHeadLoss::chunk_rows(const Context& ctx) const {
   // A chunk has few bytes of logits, but enough rows that reading the head's weight and gradient once per
@@ -83,11 +83,16 @@ void LmHeadLoss::cross_entropy(const Context& ctx, const Chunk& chunk, float* lo
 
 void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, const StreamInput& input,
                                   const float* grad_scale) const {
-  const int64_t width = model_.width;
   RegionScope of_rows(*ctx.workspace);
   const StreamInput x = whole_rows(ctx, input);
-  float* const own_dx = dx;
-  dx = ctx.exchange->whole_rows(ctx, dx, width);
+  float* const all_dx = ctx.exchange->whole_rows(ctx, dx, model_.width);
+  forward_backward_rows(ctx, losses, all_dx, x, grad_scale, ctx.accumulate);
+  keep_own_rows(ctx, dx, all_dx);
+}
+
+void LmHeadLoss::forward_backward_rows(const Context& ctx, float* losses, float* dx, const StreamInput& x,
+                                       const float* grad_scale, bool adds) const {
+  const int64_t width = model_.width;
   Context chunk_ctx = ctx;
   for (int64_t begin = 0; begin < ctx.rows(); begin += chunk_rows(ctx)) {
     RegionScope scope(*ctx.workspace);
@@ -104,7 +109,7 @@ void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, 
     dw.m = chunk.columns, dw.n = width, dw.k = chunk.rows.count;
     dw.ldc = width, dw.lda = chunk.stride, dw.ldb = width;
     dw.a_transposed = true;
-    dw.accumulate = chunk_ctx.accumulate;
+    dw.accumulate = adds || begin > 0;
     if (dw.c != nullptr) ctx.matmul(dw);
 
     kernels::Matmul m;  // dn[rows, C] = dlogits W
@@ -119,7 +124,6 @@ void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, 
     const void* const dn = sum_over_ranks(ctx, m);
     normalise_backward(chunk_ctx, chunk.rows, dx, dn, x.x);
   }
-  keep_own_rows(ctx, own_dx, dx);
 }
 
 /// Returns the gradient of the normalised rows: the sum over ranks of their addends, rounded once.

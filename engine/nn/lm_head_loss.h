@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "engine/nn/head.h"
 #include "engine/nn/vocab_shard.h"
@@ -13,7 +14,7 @@ namespace hawser::nn {
 
 class LmHeadLoss : public Head {
  public:
-  LmHeadLoss(const ParameterTable& table, const ModelConfig& model);
+  LmHeadLoss(const ParameterTable& table, const ModelConfig& model, const std::string& norm = "final_norm");
 
   int64_t chunk_rows(const Context& ctx) const override;
   /// Computes losses times the targets' loss weights, 0 if masked. *grad_scale = 1 / unmasked targets of the
@@ -23,6 +24,13 @@ class LmHeadLoss : public Head {
   void forward(const Context& ctx, float* losses, const StreamInput& x) const override;
   /// Computes soft-capped logits.
   void logits(const Context& ctx, float* logits, const void* x, int64_t rows) const override;
+
+  /// Computes forward_backward from x and dx of all rows. `adds`: adds to the gradient of the head's matrix,
+  /// which an earlier call has written.
+  void forward_backward_rows(const Context& ctx, float* losses, float* dx, const StreamInput& x,
+                             const float* grad_scale, bool adds) const;
+  /// The norm before the head's matrix.
+  const NormLayer& norm() const { return norm_; }
 
  private:
   struct Chunk {

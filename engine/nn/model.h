@@ -35,8 +35,14 @@ class Model {
   const Block& block(int64_t layer) const { return blocks_[static_cast<size_t>(layer)]; }
   const Head& head() const { return *head_; }
 
-  /// True if the head shares the embedding's weights and they are trained, so that two gradients are added.
-  bool trains_tied_head() const;
+  /// True if the loss reads the embedding's table, as a tied head or for depths ahead, and the table is
+  /// trained, so that two gradients are added.
+  bool trains_shared_table() const;
+  /// Returns what balances the routers of a block (0: embedding, layers + 1: head); none if it has no
+  /// experts.
+  const std::vector<const Balance*>& balances(int64_t block) const {
+    return balances_[static_cast<size_t>(block)];
+  }
   /// Returns the lowest block (0: embedding) with trainable parameters. No gradient is computed below it.
   int64_t first_trainable_block() const;
 
@@ -56,6 +62,7 @@ class Model {
   Embedding embedding_;
   std::vector<Block> blocks_;
   std::unique_ptr<const Head> head_;
+  std::vector<std::vector<const Balance*>> balances_;  // by block
 };
 
 /// Bytes and FLOPs of one call, counted by running the module over kernels that do nothing.

@@ -96,6 +96,9 @@ struct BiasConfig {
   bool router = false;  ///< of a mixture, added to the logits
 };
 
+/// Most depths of multi-token prediction.
+inline constexpr int64_t kMostAhead = 8;
+
 struct ModelConfig {
   int64_t vocab_size = 0;
   int64_t context = 0;  ///< most positions a row may have (T)
@@ -120,6 +123,9 @@ struct ModelConfig {
   double embedding_scale = 0;
   HeadKind head = HeadKind::kLanguage;
   bool tied_head = false;
+  /// Depths of multi-token prediction (nn/ahead_loss.h). Each has a block; their numbers follow those of the
+  /// layers.
+  int64_t ahead = 0;
   int64_t padding_token = 0;  ///< its embedding row gets no gradient from look-ups; -1: none
   double dropout_embedding = 0, dropout_attention = 0, dropout_residual = 0;
   MoeConfig moe;
@@ -129,12 +135,18 @@ struct ModelConfig {
   bool int8_linears = false;
 
   bool has_score() const { return head == HeadKind::kScore; }
+  /// True if the loss reads the embedding's table.
+  bool loss_reads_table() const { return tied_head || ahead > 0; }
+  int64_t blocks() const { return layers + ahead; }  ///< layers, and the blocks of depths ahead
+  /// Returns the layer that block number `layer` is like: itself, or the last layer for a depth's block.
+  int64_t kind_of(int64_t layer) const { return std::min(layer, layers - 1); }
+  int64_t window_of(int64_t layer) const { return window[static_cast<size_t>(kind_of(layer))]; }
   int64_t outputs() const { return has_score() ? 1 : vocab_size; }  ///< outputs of the head for each token
   bool is_latent() const { return latent.kv_rank > 0; }
   int64_t value_dim() const { return is_latent() ? latent.value_dim : head_dim; }  ///< values of a head
   /// Rotated elements of a head.
   int64_t rope_dim() const { return is_latent() ? latent.rope_dim : rope.dim; }
-  bool is_sparse(int64_t layer) const { return moe.experts > 0 && moe.layers(layer); }
+  bool is_sparse(int64_t layer) const { return moe.experts > 0 && moe.layers(kind_of(layer)); }
   bool has_dense_layer() const {
     return moe.experts == 0 ||
            std::find(moe.layers.has.begin(), moe.layers.has.end(), false) != moe.layers.has.end();
@@ -236,6 +248,7 @@ void each_model_key(Model& m, Visit&& visit) {
   visit("embedding_scale", m.embedding_scale, true);
   visit("padding_token", m.padding_token, true);
   visit("tied_head", m.tied_head, !m.has_score());
+  visit("ahead", m.ahead, m.ahead > 0);  // a config without `ahead` describes a model without depths
   visit("dropout/embedding", m.dropout_embedding, true);
   visit("dropout/attention", m.dropout_attention, true);
   visit("dropout/residual", m.dropout_residual, true);

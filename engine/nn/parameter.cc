@@ -49,6 +49,7 @@ class ParameterTable::Declarations {
       add(kScoreWeight, {1, m_.width}, normal_, {});
     else if (!m_.tied_head)
       add("head.weight", {m_.vocab_size, m_.width}, normal_, {.cut = words_});
+    for (int64_t depth = 0; depth < m_.ahead; ++depth) ahead(m_.layers + depth);
     return take(m_.layers + 1);
   }
 
@@ -64,6 +65,20 @@ class ParameterTable::Declarations {
     std::vector<int64_t> head = {};  ///< rows of the matrices of one head
     std::vector<ScaledRows> scaled = {};
   };
+
+  /// A depth of multi-token prediction belongs to the head's block. Every rank computes its norms and its
+  /// join on all rows. QK-Clip records no scores in LOSS.
+  void ahead(int64_t layer) {
+    const size_t first = block_.size();
+    prefix_ = fmt::format("blocks.{}.", layer);
+    norm("hidden_norm", GradientCoverage::kAll);
+    norm("embedding_norm", GradientCoverage::kAll);
+    add("join.weight", {m_.width, 2 * m_.width}, normal_, {});
+    m_.is_latent() ? latent_attention() : attention();
+    m_.is_sparse(layer) ? moe() : mlp();
+    norm("final_norm", GradientCoverage::kAll);
+    for (size_t i = first; i < block_.size(); ++i) block_[i].parameter.scaled_rows.clear();
+  }
 
   void attention() {
     const int64_t q_width = m_.heads * m_.head_dim, kv_width = m_.kv_heads * m_.head_dim;

@@ -29,6 +29,10 @@
 //   blocks.i.moe.shared.{gate,up,down}.weight, as of an mlp; blocks.i.moe.shared_gate.weight [1, width]
 //   final_norm.{weight,bias}
 //   head.weight [vocab, width]                      (absent when tied), or score.weight [1, width]
+// for each depth of multi-token prediction (nn/ahead_loss.h), with i = layers + depth, the parameters of a
+// block and
+//   blocks.i.{hidden_norm,embedding_norm,final_norm}.{weight,bias} [width]
+//   blocks.i.join.weight [width, 2 width]
 // Linear weights are [out, in]. A linear `X` of a block with an adapter (nn/adapter.h) also has
 //   X.adapter_a.weight [rank, in]                   X.adapter_b.weight [out, rank]
 //   X.adapter_m.weight [out], if rows have magnitudes (nn/magnitude.h)
@@ -104,14 +108,14 @@ struct Parameter {
   std::string name;
   std::vector<int64_t> shape;        ///< shape of the full tensor; checkpoints and random values use it
   std::vector<int64_t> local_shape;  ///< shape of a rank's share, with padding; modules use it
-  int64_t block = 0;                 ///< 0: embedding, 1..layers: blocks, layers + 1: final norm and head
-  int32_t group = 0;                 ///< index of its ParameterGroup
-  int64_t offset = 0;                ///< first element in its parameter group
-  int64_t size = 0;                  ///< elements of the full tensor
-  int64_t room = 0;                  ///< elements of a rank's share in its parameter group, with padding
-  int64_t zeros = 0;                 ///< zeros after the share, so that products read full tiles
-  int64_t scales = 0;                ///< Read::kNf4: its first scale among those of its parameter group
-  bool nested = true;                ///< Read::kNf4: the absmax are quantised too
+  int64_t block = 0;   ///< 0: embedding, 1..layers: blocks, layers + 1: final norm, head and depths ahead
+  int32_t group = 0;   ///< index of its ParameterGroup
+  int64_t offset = 0;  ///< first element in its parameter group
+  int64_t size = 0;    ///< elements of the full tensor
+  int64_t room = 0;    ///< elements of a rank's share in its parameter group, with padding
+  int64_t zeros = 0;   ///< zeros after the share, so that products read full tiles
+  int64_t scales = 0;  ///< Read::kNf4: its first scale among those of its parameter group
+  bool nested = true;  ///< Read::kNf4: the absmax are quantised too
   TensorSplit cut;
   GradientCoverage covers = GradientCoverage::kAll;
   /// Row counts of the matrices into which Muon divides the weight. The pattern repeats until the last row:

@@ -85,7 +85,7 @@ int64_t rope_table_size(const ModelConfig& model, int64_t positions) {
 }
 
 int64_t rope_table_begin(const ModelConfig& model, int64_t layer, int64_t positions) {
-  const bool second = model.rope.window_theta > 0 && model.window[static_cast<size_t>(layer)] > 0;
+  const bool second = model.rope.window_theta > 0 && model.window_of(layer) > 0;
   return second ? positions * model.rope_dim() : 0;
 }
 

@@ -159,7 +159,7 @@ class WeightsForm {
     const int32_t head = layout_.blocks() - 1;
     if (layout_.weights_sharded() && t_.strategy.reshard != ReshardAfterForward::kFull) return 1;
     if (block == head) return 1;
-    if (block == 0) return t_.tied_head ? 2 : 1;
+    if (block == 0) return t_.loss_reads_table ? 2 : 1;
     if (block < t_.first_trainable) return 1;
     return is_recomputed_early(block, head) ? 3 : 2;
   }

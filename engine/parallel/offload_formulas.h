@@ -22,7 +22,7 @@ struct MoveTerms {
   const DataParallelStrategy& strategy;
   const ParallelConfig& config;
   int64_t micro_batches = 1;
-  bool tied_head = false;
+  bool loss_reads_table = false;
   int32_t first_trainable = 0;  ///< lowest block with a backward
 };
 

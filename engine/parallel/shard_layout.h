@@ -107,7 +107,7 @@ class ShardLayout {
     bool own_gradient_shards = false;  ///< reduced gradients have their own place
     /// The pipeline stage that has each block; empty if there is only one stage.
     std::vector<int64_t> stage_of = {};
-    bool tied_head = false;          ///< the head shares the embedding's table
+    bool shares_table = false;       ///< head or loss read the embedding's table
     bool base_elsewhere = false;     ///< checkpoints omit the frozen base weights of an adapter
     bool base_borrowed = false;      ///< the base weights belong to another engine
     bool rounds_in_kernels = false;  ///< kernels of layers round the gradients that they write
@@ -134,9 +134,9 @@ class ShardLayout {
     const bool layer = block > 0 && block + 1 < blocks();
     return rounds_gradients() && !(options_.rounds_in_kernels && layer);
   }
-  /// True if the head shares the embedding's table and is on another stage.
+  /// True if the head's stage reads the embedding's table and is another stage.
   bool table_travels() const {
-    return options_.tied_head && !options_.stage_of.empty() &&
+    return options_.shares_table && !options_.stage_of.empty() &&
            options_.stage_of.front() != options_.stage_of.back();
   }
   /// True if this rank has the table or its replica, and sends or receives it.

@@ -46,10 +46,10 @@ class TransferFormulas {
   }
 
   /// Stage 3. A block is gathered for its forward and again for its backward. The head is gathered once,
-  /// because loss and backward are one op. The embedding is gathered for the look-up and, if tied, for the
-  /// head.
+  /// because loss and backward are one op. The embedding is gathered for the look-up and, if the loss reads
+  /// it, for the head.
   std::string gathers() const {
-    const bool all = t_.first_trainable <= 1, tied = t_.local.tied_head;
+    const bool all = t_.first_trainable <= 1, tied = t_.local.loss_reads_table();
     switch (s_.reshard) {
       case ReshardAfterForward::kKeep:
         return "A(N-1)/N·Φw" + experts("A(M-1)/M·Ew");
@@ -76,8 +76,8 @@ class TransferFormulas {
     });
   }
   int64_t gathers_of(int32_t block, bool small) const {
-    const bool again =
-        block == 0 ? t_.local.tied_head : block >= t_.first_trainable && block < t_.layout.blocks() - 1;
+    const bool again = block == 0 ? t_.local.loss_reads_table()
+                                  : block >= t_.first_trainable && block < t_.layout.blocks() - 1;
     if (s_.reshard == ReshardAfterForward::kKeep) return 1;
     if (s_.reshard == ReshardAfterForward::kFull) return again ? 2 : 1;
     return !small || again ? 1 : 0;
@@ -178,7 +178,7 @@ std::string traffic_formula(Op op, const plan::Plan& train, const FormulaTerms& 
     case Op::kForward:
       return whole_model ? exchanges.forward() : "";
     case Op::kLoss:
-      return whole_model ? exchanges.loss() : "";
+      return whole_model && terms.local.ahead == 0 ? exchanges.loss() : "";
     case Op::kBackward:
       return whole_model ? exchanges.backward() : "";
     default:

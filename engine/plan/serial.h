@@ -72,6 +72,7 @@ struct Sizes {
   bool weight_half_reads = false;  ///< BACKWARD_WEIGHT reads weights and batch, for adapters
   bool weighs_targets = false;     ///< LOGPROBS and OBJECTIVE come before each LOSS
   bool tied_head = false;          ///< the head uses the embedding's weights
+  bool loss_reads_table = false;   ///< LOSS uses the embedding's weights
   int32_t first_trainable = 0;     ///< lowest block that a gradient reaches
   int64_t rope_table = 0, scalars = 0, norm = 0, fp8_maxima = 0;
   int64_t scales = 0;  ///< scales of weights in NF4

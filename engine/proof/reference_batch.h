@@ -34,11 +34,25 @@ struct ReferenceBatch {
   double temperature = 1, teacher_weight = 1;
   std::vector<int32_t> teacher_ids = {};
   std::vector<float> teacher_logprobs = {};
+  double ahead_weight = 0;  ///< of the mean loss of depths ahead
 
   /// Returns the number of targets that are not -100.
   double count() const {
     return static_cast<double>(targets.size()) -
            static_cast<double>(std::count(targets.begin(), targets.end(), -100));
+  }
+  /// True if position i of the batch and the one `depth` columns behind it are in one document.
+  bool reaches(int64_t i, int64_t depth) const {
+    if (i % seq + depth >= seq) return false;
+    const auto at = static_cast<size_t>(i), next = static_cast<size_t>(i + depth);
+    return document_begin.empty() || document_begin[at] == document_begin[next];
+  }
+  /// Returns the number of targets of a depth ahead that are not -100.
+  double count_ahead(int64_t depth) const {
+    double count = 0;
+    for (int64_t i = 0; i < rows * seq; ++i)
+      if (reaches(i, depth) && targets[static_cast<size_t>(i + depth)] != -100) ++count;
+    return count;
   }
 };
 

@@ -7,6 +7,7 @@
 #include "engine/assembly/assemble.h"
 #include "engine/assembly/precision.h"
 #include "engine/base/json.h"
+#include "engine/execute/ahead_rows.h"
 #include "engine/execute/batch_sources.h"
 #include "engine/nn/initial_values.h"
 #include "engine/optim/loss_scale.h"
@@ -111,6 +112,9 @@ class SerialReplay::Player {
     run.weights = batch.weights != nullptr;
     run.source = &source;
     run.tokens = tokens - count_targets(batch, row, run.batch * micro_batches);
+    for (int64_t d = 1; d <= config_.model.ahead; ++d)
+      run.ahead_tokens[static_cast<size_t>(d - 1)] =
+          count_ahead(batch, 0, batch.rows, d) - count_ahead(batch, row, run.batch * micro_batches, d);
     train_ = &plans_.front().train_of(micro_batches);
     rank_.executor().run(*train_, 0, train_->commit, &run);
     raise(&noted_, rank_.executor().fp8_maxima());
@@ -339,6 +343,7 @@ std::vector<double> SerialReplay::f64_gradients(const BatchView& batch, double* 
   const auto pairs = tokens * static_cast<size_t>(batch.teacher_top);
   same.top = batch.teacher_top;
   same.temperature = config_.teacher.temperature, same.teacher_weight = config_.teacher.weight;
+  same.ahead_weight = config_.train.ahead_weight;
   same.teacher_ids.assign(batch.teacher_ids, batch.teacher_ids + pairs);
   same.teacher_logprobs.assign(batch.teacher_logprobs, batch.teacher_logprobs + pairs);
   const FlatLayout layout(table());

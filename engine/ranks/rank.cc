@@ -58,7 +58,7 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
     memory.mirror = StepMirror(
         pinned_->data(), most_micro_batches(shared.config, form, shared.inference),
         shared.config.batch.micro_batch, shared.config.batch.sequence,
-        {form.columns, shared.config.teacher.top}, nn::all_tally_words(shared.config.model),
+        micro_batch_form(shared.config, form.columns), noted_words(shared.config.model),
         Fp8Maxima::bytes(noted_fp8_operands(shared.config, shared.model.table()), !shared.inference));
   if (!shared.inference)
     setup.optimizer = &optimizer_.emplace(shared.model.table(), shared.config.optimizer,
@@ -81,11 +81,12 @@ Executor::Model Rank::model_setup() const {
   if (!shared_.inference) setup.head_scores = noted_head_scores(shared_.config, shared_.model.table());
   setup.remakes = form.backward.remakes, setup.compress = form.backward.compress;
   setup.rope_positions = shared_.config.batch.sequence;
-  if (!shared_.inference && shared_.model.trains_tied_head())
+  if (!shared_.inference && shared_.model.trains_shared_table())
     setup.lookup_gradient = lookup_gradient_sizes(shared_.model, shared_.config, form);
   if (!shared_.inference) {
     setup.objective = objective_setup(shared_.config);
     setup.teacher = teacher_of(shared_.config);
+    setup.ahead_weight = shared_.config.train.ahead_weight;
   }
   return setup;
 }

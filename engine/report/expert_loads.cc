@@ -14,7 +14,7 @@ OrderedJson expert_loads(const nn::ModelConfig& model, const std::vector<int64_t
   auto tally = tallies.begin();
   const auto rows = static_cast<double>(step.rows), all = rows * static_cast<double>(step.positions);
   const auto divided = [](int64_t x, double by) { return by > 0 ? static_cast<double>(x) / by : 0.0; };
-  for (int64_t layer = 0; layer < model.layers; ++layer) {
+  for (int64_t layer = 0; layer < model.blocks(); ++layer) {
     if (!model.is_sparse(layer)) continue;
     const auto end = tally + model.moe.experts;
     int64_t choices = 0;

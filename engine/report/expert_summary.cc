@@ -13,7 +13,7 @@ std::string expert_summary(const nn::Model& model, const config::ResolvedConfig&
   std::string text =
       fmt::format("active          {:>14} of one token, which goes to {} of {} experts in {} of {} layers\n",
                   model.active_parameters(), moe.top_k, moe.experts, nn::sparse_layers(config.model),
-                  config.model.layers);
+                  config.model.blocks());
   if (config.moe.capacity_factor > 0)
     text += fmt::format(
         "dispatch        capacity {}: later tokens are dropped, which depends on how rows are divided: "

@@ -71,6 +71,8 @@ std::string Metrics::json() const {
   const int64_t calls = r.rows / batch.micro_batch * ranks_.strategies().ranks_of_row();
   const OrderedJson experts = expert_loads(config.model, tallies, {r.rows, batch.sequence, calls});
   if (!experts.is_null()) json["experts"] = experts;
+  for (int64_t d = 0; d < config.model.ahead; ++d)
+    json["ahead_losses"].push_back(finite_or_null(r.ahead_losses[static_cast<size_t>(d)]));
   if (config.precision == config::Precision::kFp16) json["loss_scale"] = r.loss_scale;
   if (config.objective.has_rewards()) json["preferences"] = rewards_json(r.rewards);
   if (config.optimizer.qk_clip)

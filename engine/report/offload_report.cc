@@ -64,8 +64,8 @@ std::string move_text(const parallel::Moves& m) {
 std::vector<parallel::Moves> moves_in_step(const EnginePlans& plans, const parallel::ShardLayout& layout,
                                            const nn::Model& model, const config::ResolvedConfig& config) {
   return parallel::moves_of(
-      plans.train, {layout, plans.strategy, config, config.batch.grad_accum_steps, model.local().tied_head,
-                    static_cast<int32_t>(model.first_trainable_block())});
+      plans.train, {layout, plans.strategy, config, config.batch.grad_accum_steps,
+                    model.local().loss_reads_table(), static_cast<int32_t>(model.first_trainable_block())});
 }
 
 OrderedJson offload_json(const EnginePlans& plans, const std::vector<parallel::Moves>& moves) {

@@ -167,7 +167,7 @@ TeacherOutput Trainer::ask_for_pairs(const std::string& kept, int64_t top) {
 
 StepResult Trainer::backward_with(const BatchView& batch, const float* gradients) {
   ranks_.require_training("hws_engine_backward_with");
-  require_own_gradients(config().objective, config().teacher);
+  require_own_gradients(config().objective, config().teacher, config().model.ahead);
   require_room_for(batch);
   check_gradients(batch, gradients);
   progress_.pushed.set(batch, gradients);
@@ -232,6 +232,9 @@ StepResult Trainer::compute_gradients(bool update_follows) {
   progress_.result.rows = rows, progress_.result.loss_scale = progress_.loss_scale.scale();
   progress_.result.rewards = ranks_.first().executor().rewards();
   progress_.result.scores = scores_of(ranks_);
+  for (size_t d = 0; d < run.ahead_tokens.size(); ++d)
+    if (run.ahead_tokens[d] > 0)
+      progress_.result.ahead_losses[d] = run.ahead_losses[d] / static_cast<double>(run.ahead_tokens[d]);
   return progress_.result;
 }
 

@@ -45,7 +45,8 @@ Area pair_area();           ///< pairs in files; needs the text module
 Area call_area();           ///< arguments and order of calls
 Area command_area();        ///< the command line; status: its exit status
 
-std::vector<Case> quantized_cases();        ///< rows of rules_area
+std::vector<Case> ahead_cases();            ///< rows of rules_area
+std::vector<Case> quantized_cases();        ///< the same
 std::vector<Case> optimizer_rules_cases();  ///< the same
 std::vector<Case> precision_cases();        ///< the same
 std::vector<Case> ramp_cases();             ///< the same

@@ -390,7 +390,7 @@ Area rules_area() {
       ranges()};
   for (const auto& more :
        {model(), training(), optimizer_rules_cases(), precision_cases(), ramp_cases(), parallel(),
-        quantized_cases(), tensor_parallel(), context_parallel(), experts(), latent_attention(), pipelines()})
+        ahead_cases(), quantized_cases(), tensor_parallel(), context_parallel(), experts(), latent_attention(), pipelines()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }

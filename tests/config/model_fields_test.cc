@@ -152,6 +152,7 @@ TEST(ModelFields, WordsOfEnumsHaveTheirMeaning) {
 TEST(ModelFields, EveryKeyThatIsWrittenIsReadAndCompared) {
   OrderedJson section = small();
   section.update({{"norm", "rms_norm"}, {"mlp", "swiglu"}, {"window", 8}, {"window_layers", {0, 2}}});
+  section["ahead"] = 2;
   section["rope"] = {{"scaling", "yarn"}, {"factor", 4}};
   section["moe"] = {{"experts", 8},  {"groups", 4},        {"top_groups", 3},
                     {"layers", {1}}, {"shared_width", 16}, {"shared_gate", true}};

@@ -87,7 +87,7 @@ Sent closed_form(const Problem& p, const Layout& l) {
     const int64_t ranks = l.reshard_group;
     if (small) sent.secondary += micro_batches * pass(g, ranks, weight);
   }
-  for (const int64_t words : {train::agreement_words(l.dp(), 0), train::kSumsWords})
+  for (const int64_t words : {train::agreement_words(l.dp(), 0, 0), train::kSumsWords})
     sent.agreements += 2 * (l.dp() - 1) * ((words + l.dp() - 1) / l.dp()) * 8;
   return sent;
 }

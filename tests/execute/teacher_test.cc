@@ -8,8 +8,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "engine/proof/f64_gradients.h"
+#include "engine/proof/reference_model.h"
 #include "kernels/include/levels.h"
+#include "tests/harness/f64_step.h"
 #include "tests/harness/layout_run.h"
 #include "tests/harness/test_stream.h"
 
@@ -42,31 +43,14 @@ void expect_definition(const Problem& p, const Layout& layout) {
   SCOPED_TRACE(p.teacher + layout.name());
   LayoutRun run(p, layout);
   const config::ResolvedConfig& config = run.trainer().config();
-  const nn::ParameterTable table(config.model);  // of complete parameters
-  const train::FlatLayout flat(table);
-  std::vector<double> weights(static_cast<size_t>(flat.size()));
-  for (const nn::Parameter& q : table.all()) {
-    std::vector<float> values(static_cast<size_t>(q.size));
-    run.trainer().tensors().get(train::TensorKind::kWeight, q.name, values.data(),
-                                values.size() * sizeof(float));
-    std::copy(values.begin(), values.end(), weights.begin() + flat.at(q));
-  }
   const Rows rows = testing::rows_of(p, p.micro_batch * layout.accumulation * layout.dp(), 0);
   const train::ReferenceBatch batch = reference_batch(rows, config.teacher);
-  const std::vector<double> expected = train::f64_gradients(config.model, table, weights, batch, config.seed);
+  const nn::ParameterTable table(config.model);
+  const std::vector<double> weights = testing::flat_weights(run);
   const double loss =
       train::ReferenceModel<double>(config.model, table, weights, weights, config.seed).loss(batch);
-  const StepRecord record = run.step();
+  const StepRecord record = testing::expect_f64_gradients(run, batch);
   EXPECT_NEAR(record.loss, loss, 1e-5 * (1 + std::abs(loss)));
-  for (const nn::Parameter& q : table.all()) {
-    const std::vector<float>& found = record.gradients.at(q.name);
-    double difference = 0, norm = 0;
-    for (size_t i = 0; i < found.size(); ++i) {
-      const double want = expected[static_cast<size_t>(flat.at(q)) + i];
-      difference += std::pow(static_cast<double>(found[i]) - want, 2), norm += want * want;
-    }
-    EXPECT_LE(std::sqrt(difference), 2e-5 * std::sqrt(norm) + 1e-7) << q.name;
-  }
 }
 
 Layout layout_of(int64_t dp, int64_t cp, int64_t tp, int64_t pp, int64_t stage = 0) {

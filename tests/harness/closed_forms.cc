@@ -142,7 +142,7 @@ std::vector<ClosedForm> all_forms(const train::EnginePlans& plans, const ShardLa
   const auto first_trainable = static_cast<int32_t>(model.first_trainable_block());
   std::vector<ClosedForm> forms =
       closed_forms(layout, plans.strategy, config.batch.grad_accum_steps,
-                   {.tied_head = model.config().tied_head, .first_trainable = first_trainable});
+                   {.tied_head = model.config().loss_reads_table(), .first_trainable = first_trainable});
   if (config.mesh.pp == 1) {  // a stage has some of the blocks
     ExchangeShape shape;
     shape.local = model.local(), shape.mesh = config.mesh;

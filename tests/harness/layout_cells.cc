@@ -35,19 +35,23 @@ std::vector<Layout> layouts_of(int64_t replicate, int64_t shard, int64_t accumul
 
 std::string name_of(const Cell& c) {
   const Problem& p = c.problem;
-  return fmt::format(
-      "{}{} {}{} {} {}{}{}{}{}{}{}{}{} heads {}, {}", p.precision, p.fp8, p.optimizer,
-      p.muon_heads ? " by head" : "", p.tied ? "tied" : "separate", p.frozen ? "frozen" : "all",
-      p.like_gpt2      ? ""
-      : p.rope_dim > 0 ? " gemma, part"
-                       : " gemma",
-      p.documents ? " documents" : "", p.rules.empty() ? "" : " rules", p.average >= 0 ? " average" : "",
-      p.qk_clip > 0 ? " qk_clip" : "", p.teacher.empty() ? "" : " teacher ", p.teacher,
-      p.sinks ? " sinks" : "", p.heads, c.layout.name());
+  return fmt::format("{}{} {}{} {} {}{}{}{}{}{}{}{}{}{} heads {}, {}", p.precision, p.fp8, p.optimizer,
+                     p.muon_heads ? " by head" : "", p.tied ? "tied" : "separate",
+                     p.frozen ? "frozen" : "all",
+                     p.like_gpt2      ? ""
+                     : p.rope_dim > 0 ? " gemma, part"
+                                      : " gemma",
+                     p.documents ? " documents" : "", p.rules.empty() ? "" : " rules",
+                     p.average >= 0 ? " average" : "", p.qk_clip > 0 ? " qk_clip" : "",
+                     p.teacher.empty() ? "" : " teacher ", p.teacher, p.sinks ? " sinks" : "",
+                     p.ahead > 0 ? fmt::format(" ahead {}", p.ahead) : "", p.heads, c.layout.name());
 }
 
 /// A limit that some heads of initial weights exceed.
 constexpr double kLowScores = 0.01;
+
+/// Depths ahead are not supported together with these.
+bool may_look_ahead(const Problem& p) { return p.teacher.empty() && p.qk_clip == 0; }
 
 constexpr const char* kTeachers[] = {R"({"top": 5, "weight": 0.5, "temperature": 2})", R"({"top": 3})"};
 
@@ -82,6 +86,8 @@ std::vector<Cell> all_cells(int64_t most_ranks) {
                   cell.problem.qk_clip = kLowScores;
                 cell.problem.sinks = cells.size() % 4 == 3;
                 if (cells.size() % 5 == 2) cell.problem.teacher = kTeachers[cells.size() % 2];
+                if (cells.size() % 11 < 3 && may_look_ahead(cell.problem))
+                  cell.problem.ahead = 1 + static_cast<int64_t>(cells.size() % 2);
                 cell.layout = layout;
                 cells.push_back(cell);
               }
@@ -135,6 +141,7 @@ void add_cells(const ModelAxes& axes, Layout layout, std::vector<Cell>* cells) {
       if (p.precision != "bf16_pure" && like_gpt2 && cells->size() % 4 == 2) p.qk_clip = kLowScores;
       p.sinks = cells->size() % 5 < 2;
       if (cells->size() % 5 == 3) p.teacher = kTeachers[cells->size() % 2];
+      if (cells->size() % 7 < 3 && may_look_ahead(p)) p.ahead = 1 + static_cast<int64_t>(cells->size() % 2);
       cell.layout = layout;
       if (axes.tp > 1 && cells->size() % 3 != 0) cell.layout.tp_chunks = 1 + cells->size() % 4;
       cells->push_back(cell);

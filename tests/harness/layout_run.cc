@@ -156,6 +156,7 @@ std::string layout_config(const Problem& p, const Layout& layout) {
   json["optimizer"] = optimizer_section(p);
   json["schedule"] = {{"warmup_steps", 2}};
   json["train"] = {{"steps", 100}};
+  if (p.ahead > 0) json["model"]["ahead"] = p.ahead, json["train"]["ahead_weight"] = p.ahead_weight;
   json["cpu"] = {{"threads", 1}};
   return json.dump();
 }
@@ -244,7 +245,7 @@ StepRecord LayoutRun::step() {
   record.norm_of_gradients = norm_of(record.gradients);
   trainer_->commit();
   const Json metrics = Json::parse(trainer_->metrics().json());
-  for (const char* key : {"experts", "preferences"})
+  for (const char* key : {"experts", "preferences", "ahead_losses"})
     if (metrics.contains(key)) record.loads += metrics.at(key).dump();
   take(train::TensorKind::kWeight, &record.weights);
   for (size_t i = 0; i < plan::kStateCount; ++i) take(train::kind_of_state(i), &record.states[i]);

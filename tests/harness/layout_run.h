@@ -83,6 +83,8 @@ struct Problem {
   double average = -1;                   ///< /optimizer/average; below 0: none
   double qk_clip = 0;                    ///< /optimizer/qk_clip; 0: none
   bool sinks = false;                    ///< /model/sinks, without the soft cap of scores
+  int64_t ahead = 0;                     ///< /model/ahead
+  double ahead_weight = 0.3;             ///< /train/ahead_weight, if ahead > 0
   bool plain_scores = false;     ///< unless like_gpt2: neither norms of queries and keys nor soft caps
   bool graphs = true;            ///< /cuda/graphs
   std::string residual = "f32";  ///< /cuda/residual
@@ -99,7 +101,7 @@ struct StepRecord {
   double loss = 0, grad_norm = 0;
   double norm_of_gradients = -1;  ///< norm computed from `gradients`; -1: not computed
   int64_t tokens = 0;
-  /// Router statistics and the rewards of pairs, as in the metrics.
+  /// Router statistics, the rewards of pairs and the losses of depths ahead, as in the metrics.
   std::string loads;
   std::map<std::string, std::vector<float>> gradients, weights;
   std::array<std::map<std::string, std::vector<float>>, plan::kStateCount> states;  ///< as plan::kStates

@@ -278,6 +278,15 @@ Json fp8(Draw* d) {
   return {{"history", d->one_of({1, 2, 1024})}};
 }
 
+/// Adds depths ahead, unless something else in the config does not support them.
+void look_ahead(Draw* d, Json* c) {
+  const int64_t most = std::min<int64_t>(3, (*c)["batch"]["sequence"].get<int64_t>() - 1);
+  const bool clips = (*c)["optimizer"].contains("qk_clip");
+  if (c->contains("adapter") || c->contains("teacher") || clips || most < 1 || d->once_in(3)) return;
+  (*c)["model"]["ahead"] = d->from(1, most);
+  if (d->once_in(2)) (*c)["train"]["ahead_weight"] = d->one_of({0, 0.1, 1});
+}
+
 Json config(uint64_t seed, uint64_t attempt) {
   Draw d(seed, attempt);
   Json c = {{"seed", seed}, {"cpu", {{"threads", 1}}}};
@@ -310,6 +319,7 @@ Json config(uint64_t seed, uint64_t attempt) {
                 {"grad_accum_steps", d.one_of({1, 1, 2, 3, 4, 8})},
                 {"sequence", d.from(1, 16)}};
   if (pp > 1) c["batch"]["grad_accum_steps"] = d.from(1, 2 * pp + 3);
+  look_ahead(&d, &c);
   c["zero"] = zero(&d);
   if (d.once_in(3)) c["comm"]["sum_group"] = d.from(1, 6);
   if (d.once_in(2)) c["recompute"] = recompute(&d);
@@ -383,8 +393,7 @@ std::vector<uint64_t> random_seeds(uint64_t configs) {
 
 std::string random_config(uint64_t seed) {
   for (uint64_t attempt = 0;; ++attempt) {
-    std::string json = config(seed, attempt).dump();
-    if (is_valid(json)) return json;
+    if (std::string json = config(seed, attempt).dump(); is_valid(json)) return json;
   }
 }
 

@@ -46,15 +46,21 @@ class Reference {
         layout_(table_),
         batch_(variant_batch(variant, config_.model.vocab_size)),
         weights_(variant_weights(table_, config_.model.norm_weight_offset)),
-        exact_(weights_.begin(), weights_.end()) {}
+        exact_(weights_.begin(), weights_.end()) {
+    batch_.ahead_weight = config_.train.ahead_weight;
+  }
 
   const nn::ParameterTable& table() const { return table_; }
   const FlatLayout& layout() const { return layout_; }
   const ReferenceBatch& batch() const { return batch_; }
   const std::vector<float>& weights() const { return weights_; }
 
-  /// Returns the cross entropy alone.
-  double loss() const { return loss_of(exact_, {}); }
+  /// Returns the cross entropy of the next token alone.
+  double loss() const {
+    Reference next = *this;
+    next.batch_.ahead_weight = 0;
+    return next.loss_of(exact_, {});
+  }
   double complex_step(const Probe& probe) const {
     std::vector<Complex> moved(exact_.begin(), exact_.end());
     for (size_t i = 0; i < probe.direction.size(); ++i)
@@ -213,6 +219,9 @@ TEST_P(BlockGradient, OfTheEngineEqualsTheDerivativeOfAnObviousForward) {
 INSTANTIATE_TEST_SUITE_P(Variants, BlockGradient, ::testing::ValuesIn(model_variants()),
                          [](const auto& variant) { return variant.param.name; });
 INSTANTIATE_TEST_SUITE_P(Scores, BlockGradient, ::testing::ValuesIn(score_variants()),
+                         [](const auto& variant) { return variant.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(Ahead, BlockGradient, ::testing::ValuesIn(ahead_variants()),
                          [](const auto& variant) { return variant.param.name; });
 
 }  // namespace block_gradient_test

@@ -77,7 +77,7 @@ TEST_P(Frozen, WeightsCostNoProductForTheirGradient) {
     for (const nn::Parameter& p : step.model().table().all())
       if (!p.trainable && p.block > 0)
         frozen[static_cast<size_t>(p.block)] += static_cast<double>(multiplied_elements(p, m));
-    if (m.tied_head && !step.model().trains_tied_head())
+    if (m.tied_head && !step.model().trains_shared_table())
       frozen.back() += static_cast<double>(m.vocab_size * m.width);
     for (size_t l = 0; l < step.costs().block_backward.size(); ++l) {
       EXPECT_DOUBLE_EQ(step.costs().block_backward[l].flops,

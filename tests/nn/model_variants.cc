@@ -24,8 +24,7 @@ std::string gpt(const std::string& more) {
 }
 
 constexpr const char* kNoPositions =
-    R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4,
-    "position": "none"})";
+    R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4, "position": "none"})";
 constexpr const char* kTiedRotary = R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4,
     "mlp_width": 24, "norm": "rms_norm", "mlp": "swiglu", "position": "rotary", "tied_head": true})";
 
@@ -53,9 +52,8 @@ constexpr const char* kExactGeGlu = R"({"vocab_size": 23, "context": 16, "layers
     "bias": {"gate": true, "up": true}})";
 
 constexpr const char* kClampedSwiGlu =
-    R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4,
-    "mlp_width": 20, "mlp": "swiglu_clamped", "norm": "rms_norm", "position": "rotary",
-    "bias": {"gate": true, "up": true, "down": true}})";
+    R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4, "mlp_width": 20, "norm": "rms_norm",
+    "mlp": "swiglu_clamped", "position": "rotary", "bias": {"gate": true, "up": true, "down": true}})";
 
 constexpr const char* kOdd = R"({"vocab_size": 37, "context": 13, "layers": 1, "width": 15, "heads": 3,
     "kv_heads": 1, "head_dim": 7, "mlp_width": 11, "mlp": "gelu", "position": "learned"})";
@@ -309,6 +307,17 @@ std::vector<ModelVariant> score_variants() {
           "head": "score", "padding_token": 3})",
        2, 2, 16, true},
       {.name = "score_beside_an_adapter", .model = gpt(R"(, "head": "score")"), .adapter = R"({"rank": 3})"},
+  };
+}
+
+std::vector<ModelVariant> ahead_variants() {
+  return {
+      {"ahead_tied_accumulated", gpt(R"(, "ahead": 2, "dropout": {"attention": 0.2, "residual": 0.3})"), 1,
+       2},
+      {"ahead_separate", llama(R"(, "ahead": 1, "padding_token": 3)"), 2, 2},
+      {"ahead_three_documents", llama(R"(, "ahead": 3, "window": 4, "window_layers": [1])"), 2, 2, 16, true},
+      {"ahead_tied_documents", gpt(R"(, "ahead": 2, "post_norm": true, "embedding_scale": 2)"), 2, 1, 16,
+       true},
   };
 }
 

@@ -28,6 +28,8 @@ inline void PrintTo(const ModelVariant& variant, std::ostream* out) { *out << va
 const std::vector<ModelVariant>& model_variants();
 /// Returns models with a score head, whose rows form pairs: for tests that take whole steps.
 std::vector<ModelVariant> score_variants();
+/// Returns models that also predict tokens further ahead: for tests that take whole steps.
+std::vector<ModelVariant> ahead_variants();
 /// Returns the variants in which everything is trained.
 std::vector<ModelVariant> whole_variants();
 

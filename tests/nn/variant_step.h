@@ -66,7 +66,7 @@ class VariantStep {
   Gradients run() {
     for (int64_t mb = 0; mb < variant_.grad_accum_steps; ++mb) micro_batch(mb);
     const auto last = static_cast<int32_t>(variant_.grad_accum_steps - 1);
-    if (model_.trains_tied_head())
+    if (model_.trains_shared_table())
       call({}, [&](const nn::Context& c) { model_.embedding().join(c, tied_, last); });
     Gradients gradients;
     for (const nn::Parameter& p : model_.table().all()) {
@@ -135,7 +135,7 @@ class VariantStep {
     }
     for (size_t l = layers; l-- > 0;) backward(l, &x, &dx);
     for (size_t l = layers; form_.halves && l-- > 0;) backward_weight(l);
-    const bool tied = model_.trains_tied_head();
+    const bool tied = model_.trains_shared_table();
     const auto number = static_cast<int32_t>(mb);
     if (tied)
       tied_.look_up(number, ctx_.tokens_BT, rows, static_cast<int32_t>(model_.config().padding_token));

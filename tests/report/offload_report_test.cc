@@ -104,7 +104,7 @@ TEST(OffloadFormulas, AreEvaluated) {
 /// more blocks than are gathered ahead, or of a tied head without a backward between it and the next look-up.
 bool shares_fetches(const config::ResolvedConfig& config, const nn::Model& model) {
   return (config.zero.stage == 3 && config.model.layers <= config.zero.prefetch) ||
-         (model.local().tied_head && model.first_trainable_block() > config.model.layers);
+         (model.local().loss_reads_table() && model.first_trainable_block() > config.model.layers);
 }
 
 /// Compares the forms of all stages of a pipeline with the plans. Returns the number of forms, or none if the

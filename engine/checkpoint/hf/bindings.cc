@@ -209,30 +209,44 @@ void bind_attention(const std::string& layer, const std::string& ours, Binder* b
   binder->module(layer + "self_attn.k_norm", ours + "attention.k_norm");
 }
 
+void bind_gated_layer(std::string_view family, const nn::ModelConfig& model, int64_t layer,
+                      const ExpertStyle& style, Binder* binder) {
+  const std::string hf = fmt::format("model.layers.{}.", layer), ours = fmt::format("blocks.{}.", layer);
+  model.is_latent() ? bind_latent_attention(hf, ours, binder) : bind_attention(hf, ours, binder);
+  if (is_gpt_oss(family)) {
+    bind_gpt_oss_experts(hf, ours, style, binder);
+  } else if (model.is_sparse(layer)) {
+    bind_experts(hf, ours, expert_names(family, style), style, binder);
+  } else {
+    for (const char* part : {"gate", "up", "down"})
+      binder->module(fmt::format("{}mlp.{}_proj", hf, part), ours + "mlp." + part);
+  }
+  binder->module(hf + "input_layernorm", ours + "attention_norm");
+  if (is_gemma(family)) {
+    binder->module(hf + "post_attention_layernorm", ours + "attention_post_norm");
+    binder->module(hf + "pre_feedforward_layernorm", ours + "mlp_norm");
+    binder->module(hf + "post_feedforward_layernorm", ours + "mlp_post_norm");
+  } else {
+    binder->module(hf + "post_attention_layernorm", ours + "mlp_norm");
+  }
+}
+
+/// Adds what a layer that predicts further tokens has besides a layer's parameters. Its copies of the
+/// embedding and of the head are no parameters (tensor_copies).
+void bind_further_layer(int64_t layer, Binder* binder) {
+  const std::string hf = fmt::format("model.layers.{}.", layer), ours = fmt::format("blocks.{}.", layer);
+  binder->module(hf + "enorm", ours + "embedding_norm");
+  binder->module(hf + "hnorm", ours + "hidden_norm");
+  binder->module(hf + "eh_proj", ours + "join");
+  binder->module(hf + "shared_head.norm", ours + "final_norm");
+}
+
 void bind_gated(std::string_view family, const nn::ModelConfig& model, const ExpertStyle& style,
                 Binder* binder) {
-  const bool gemma = is_gemma(family);
   binder->add("model.embed_tokens.weight", {"embedding.tokens.weight"});
-  for (int64_t i = 0; i < model.layers; ++i) {
-    const std::string hf = fmt::format("model.layers.{}.", i), ours = fmt::format("blocks.{}.", i);
-    model.is_latent() ? bind_latent_attention(hf, ours, binder) : bind_attention(hf, ours, binder);
-    if (is_gpt_oss(family)) {
-      bind_gpt_oss_experts(hf, ours, style, binder);
-    } else if (model.is_sparse(i)) {
-      bind_experts(hf, ours, expert_names(family, style), style, binder);
-    } else {
-      for (const char* part : {"gate", "up", "down"})
-        binder->module(fmt::format("{}mlp.{}_proj", hf, part), ours + "mlp." + part);
-    }
-    binder->module(hf + "input_layernorm", ours + "attention_norm");
-    if (gemma) {
-      binder->module(hf + "post_attention_layernorm", ours + "attention_post_norm");
-      binder->module(hf + "pre_feedforward_layernorm", ours + "mlp_norm");
-      binder->module(hf + "post_feedforward_layernorm", ours + "mlp_post_norm");
-    } else {
-      binder->module(hf + "post_attention_layernorm", ours + "mlp_norm");
-    }
-  }
+  for (int64_t i = 0; i < model.blocks(); ++i) bind_gated_layer(family, model, i, style, binder);
+  for (int64_t i = model.layers; i < model.blocks() && predicts_further(family); ++i)
+    bind_further_layer(i, binder);
   binder->module("model.norm", "final_norm");
 }
 
@@ -245,6 +259,17 @@ ExpertStyle expert_style(const std::vector<std::string>& stored_names) {
     style.plain_names = style.plain_names || name.ends_with(".mlp.gate.weight");
   }
   return style;
+}
+
+std::vector<TensorCopy> tensor_copies(const nn::ModelConfig& model, const std::string& embedding) {
+  const std::string head = "lm_head.weight", &of_head = model.tied_head ? embedding : head;
+  std::vector<TensorCopy> copies;
+  if (model.tied_head) copies.push_back({head, embedding});
+  for (int64_t i = model.layers; i < model.blocks(); ++i) {
+    copies.push_back({fmt::format("model.layers.{}.embed_tokens.weight", i), embedding});
+    copies.push_back({fmt::format("model.layers.{}.shared_head.head.weight", i), of_head});
+  }
+  return copies;
 }
 
 std::vector<Binding> bindings(std::string_view family, const nn::ModelConfig& model,

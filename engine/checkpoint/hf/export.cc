@@ -57,6 +57,7 @@ class Exporter {
       order_.push_back(binding.hf_name);
       bindings_[binding.hf_name] = std::move(binding);
     }
+    for (const TensorCopy& copy : tensor_copies(model, order_.front())) copies_[copy.name] = copy.of;
     if (!use_record(std::move(record))) plan_files();
   }
 
@@ -85,7 +86,7 @@ class Exporter {
     if (const std::optional<HfConfig> read = imported_config(extra_, model_)) {
       family_ = read->family;
       original_ = extra_.at("config.json");
-      unchanged_ = read->further_layers == 0 && config::model_differences(read->model, model_).empty();
+      unchanged_ = config::model_differences(read->model, model_).empty();
       return;
     }
     family_ = family_of(model_);
@@ -96,8 +97,8 @@ class Exporter {
 
   /// Returns Transformers' name for a stored name.
   std::string hf_name(const std::string& stored) const {
-    return layout_.prefixed || bindings_.count(stored) != 0 ? stored
-                                                            : std::string(tensor_prefix(family_)) + stored;
+    const bool full = layout_.prefixed || bindings_.count(stored) != 0 || copies_.count(stored) != 0;
+    return full ? stored : std::string(tensor_prefix(family_)) + stored;
   }
 
   /// Adopts files, order and dtypes of the import. Returns false if the model no longer has the same set of
@@ -109,7 +110,7 @@ class Exporter {
     bool fits = true;
     for (const RecordedFile& file : layout_.files)
       for (const RecordedTensor& tensor : file.tensors) {
-        if (tensor.kind == Kind::kCopy) fits = fits && model_.tied_head;
+        if (tensor.kind == Kind::kCopy) fits = fits && copies_.count(hf_name(tensor.name)) != 0;
         if (tensor.kind != Kind::kWeight) continue;
         const std::string name = hf_name(tensor.name);
         names.insert(name);
@@ -131,20 +132,24 @@ class Exporter {
     return stored == stored_dtypes_.end() ? DType::kF32 : stored->second;
   }
 
-  /// Plans the files as Transformers would write them.
+  /// Plans the files as Transformers would write them. Layers that predict further tokens have their copies,
+  /// as in published folders.
   void plan_files() {
     layout_ = {};
     int64_t filled = 0;
-    for (const std::string& name : order_) {
-      int64_t bytes = dtype_bytes(dtype_of(name));
-      for (const int64_t dim : bindings_.at(name).hf_shape) bytes *= dim;
+    const auto add = [&](const std::string& name, Kind kind, const std::string& source) {
+      int64_t bytes = dtype_bytes(dtype_of(source));
+      for (const int64_t dim : bindings_.at(source).hf_shape) bytes *= dim;
       if (layout_.files.empty() || (filled > 0 && bytes > kShardBytes - filled)) {
         layout_.files.push_back({"", {{"format", "pt"}}, {}});
         filled = 0;
       }
-      layout_.files.back().tensors.push_back({name, dtype_name(dtype_of(name)), Kind::kWeight, {}, ""});
+      layout_.files.back().tensors.push_back({name, dtype_name(dtype_of(source)), kind, {}, ""});
       filled += bytes;
-    }
+    };
+    for (const std::string& name : order_) add(name, Kind::kWeight, name);
+    for (const auto& [name, source] : copies_)
+      if (name != "lm_head.weight") add(name, Kind::kCopy, source);
     const size_t count = layout_.files.size();
     layout_.sharded = count > 1;
     for (size_t i = 0; i < count; ++i) {
@@ -158,16 +163,16 @@ class Exporter {
   const Binding& embedding() const { return bindings_.at(order_.front()); }
 
   const Binding& binding_of(const RecordedTensor& tensor) const {
-    return tensor.kind == Kind::kCopy ? embedding() : bindings_.at(hf_name(tensor.name));
+    const std::string name = hf_name(tensor.name);
+    return bindings_.at(tensor.kind == Kind::kCopy ? copies_.at(name) : name);
   }
 
   int64_t write_weights(const Folder& folder, const RecordedFile& file) {
     std::vector<TensorInfo> infos;
     for (const RecordedTensor& tensor : file.tensors) {
-      const bool weight = tensor.kind == Kind::kWeight, copy = tensor.kind == Kind::kCopy;
-      const std::string name = copy ? embedding().hf_name : hf_name(tensor.name);
-      if (weight || copy) {
-        infos.push_back({tensor.name, dtype_name(dtype_of(name)), bindings_.at(name).hf_shape, 0, 0});
+      if (tensor.kind == Kind::kWeight || tensor.kind == Kind::kCopy) {
+        const Binding& binding = binding_of(tensor);
+        infos.push_back({tensor.name, dtype_name(dtype_of(binding.hf_name)), binding.hf_shape, 0, 0});
       } else {
         infos.push_back({tensor.name, tensor.dtype, tensor.shape, 0, 0});
       }
@@ -231,6 +236,7 @@ class Exporter {
   bool unchanged_ = false;
   std::vector<std::string> order_;  // names in Transformers' order
   std::map<std::string, Binding> bindings_;
+  std::map<std::string, std::string> copies_;  // and what they are copies of
   std::map<std::string, DType> stored_dtypes_;
   ImportRecord layout_;
   PartsLeft left_;

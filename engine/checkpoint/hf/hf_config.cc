@@ -355,12 +355,8 @@ HfConfig read_config(std::string_view config_json_text, const std::vector<std::s
                                fields.value_text("pad_token_id")));
   const std::string further =  // Transformers 5 uses the name num_mtp_layers
       fields.has("num_mtp_layers") ? "num_mtp_layers" : "num_nextn_predict_layers";
-  if (predicts_further(result.family)) result.further_layers = fields.integer(further, 0, 0, kMaxLayers);
-  if (result.further_layers > 0 && !is_ignored(further))
-    fields.problem(further,
-                   fmt::format("is {}; layers that predict further tokens are not supported. List the key in "
-                               "init.ignore_keys to leave their weights out",
-                               result.further_layers));
+  if (predicts_further(result.family)) result.further_layers = fields.integer(further, 0, 0, nn::kMostAhead);
+  if (!is_ignored(further)) result.model.ahead = result.further_layers;
   for (const std::string& key : fields.unknown())
     if (!has_no_effect(key) && !is_ignored(key))
       fields.problem(

@@ -79,8 +79,8 @@ inline std::string_view tensor_prefix(std::string_view family) {
 struct HfConfig {
   std::string family;  ///< model_type
   nn::ModelConfig model;
-  /// Layers after the model's own that predict further tokens. They are omitted, and only if ignore_keys
-  /// names the key.
+  /// Layers after the model's own that predict further tokens (ModelConfig::ahead). They are omitted if
+  /// ignore_keys has their key.
   int64_t further_layers = 0;
 };
 

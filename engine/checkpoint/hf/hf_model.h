@@ -87,6 +87,13 @@ enum class Absent { kLeftOut, kZeros };
 std::vector<Binding> bindings(std::string_view family, const nn::ModelConfig& model,
                               const nn::ParameterTable& table, Absent absent = Absent::kLeftOut,
                               const ExpertStyle& experts = {});
+/// A tensor that repeats another one: a tied head that is stored anyway, or the embedding and the head in a
+/// layer that predicts further tokens. Both names are Transformers'.
+struct TensorCopy {
+  std::string name, of;
+};
+/// Lists the copies that a folder of the model may have. `embedding`: the name of the embedding.
+std::vector<TensorCopy> tensor_copies(const nn::ModelConfig& model, const std::string& embedding);
 /// Returns the style of a folder that has tensors of these names. `packed` is left false: one tensor of a
 /// folder may be packed and another not.
 ExpertStyle expert_style(const std::vector<std::string>& stored_names);

@@ -99,7 +99,7 @@ class Importer {
       : folder_(Folder::open(path)), model_(model), table_(table) {
     const HfConfig config = read_config(read_config_text(path), {}, Strictness::kLenient);
     family_ = config.family;
-    further_layers_ = config.further_layers;
+    further_layers_ = model.ahead > 0 ? 0 : config.further_layers;
     starts_score_ = model.has_score() && !config.model.has_score();
     files_ = open_weight_files(folder_);
     std::vector<std::string> names;
@@ -239,10 +239,13 @@ class Importer {
   }
 
   void check_others() {
+    std::map<std::string, std::string> copies;  // stored names
+    for (const TensorCopy& copy : tensor_copies(model_, bindings_.front().hf_name))
+      copies[stored_name(copy.name)] = stored_name(copy.of);
     for (const auto& [name, place] : files_.tensors) {
       if (bound_.count(name) != 0 || is_left_out(name)) continue;
-      if (name == "lm_head.weight" && model_.tied_head) {
-        check_copy(place);
+      if (const auto copy = copies.find(name); copy != copies.end()) {
+        check_copy(place, copy->second);
         continue;
       }
       const std::string inner = starts_with(name, prefix_) ? name.substr(prefix_.size()) : name;
@@ -257,25 +260,28 @@ class Importer {
     }
   }
 
-  /// Requires a head that is stored although it is tied to equal the embedding, bit for bit.
-  void check_copy(const WeightFiles::TensorLocation& head) {
-    const auto found = files_.tensors.find(stored_name(bindings_.front().hf_name));
+  /// Requires a copy to equal the tensor of which it is one, bit for bit.
+  void check_copy(const WeightFiles::TensorLocation& copy, const std::string& of) {
+    const auto found = files_.tensors.find(of);
     if (found == files_.tensors.end()) return;  // reported as missing
-    const TensorInfo &a = *head.info, &b = *found->second.info;
+    const TensorInfo &a = *copy.info, &b = *found->second.info;
     bool same = a.dtype == b.dtype && a.shape == b.shape;
     constexpr int64_t kChunk = int64_t{1} << 20;
     std::vector<char> left(kChunk), right(kChunk);
     for (int64_t at = 0; same && at < a.bytes(); at += kChunk) {
       const int64_t n = std::min(kChunk, a.bytes() - at);
-      files_.file_of(head).read(a, at, left.data(), n);
+      files_.file_of(copy).read(a, at, left.data(), n);
       files_.file_of(found->second).read(b, at, right.data(), n);
       same = std::memcmp(left.data(), right.data(), static_cast<size_t>(n)) == 0;
     }
     if (!same)
-      fail(Code::kCheckpointIncompatible,
-           "{}: {} differs from {}, but config.json ties them; set tie_word_embeddings to false there if the "
-           "head has its own weights",
-           files_.file_of(head).path(), a.name, b.name);
+      fail(Code::kCheckpointIncompatible, "{}: {} differs from {}, but {}", files_.file_of(copy).path(),
+           a.name, b.name,
+           a.name == "lm_head.weight"
+               ? "config.json ties them; set tie_word_embeddings to false there if the head has its own "
+                 "weights"
+               : "layers that predict further tokens share it; to leave them out, list "
+                 "num_nextn_predict_layers in init.ignore_keys");
     constants_[a.name] = {a.name, a.dtype, RecordedTensor::Kind::kCopy, {}, ""};
   }
 

@@ -16,7 +16,7 @@ struct RecordedTensor {
   /// The kind of values in the tensor.
   enum class Kind {
     kWeight,
-    kCopy,        ///< copy of the token embedding: a tied head that was stored anyway
+    kCopy,        ///< copy of another tensor (TensorCopy)
     kCausalMask,  ///< [1, 1, n, n], 1 up to the diagonal
     kBytes,       ///< a small constant, in `bytes`
   };

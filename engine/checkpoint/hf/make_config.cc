@@ -134,7 +134,7 @@ Json gated_json(std::string_view whole_family, const ModelConfig& model) {
   if (family == "gemma3_text") add_two_rotations(model, &json);
   if (family == "llama" || family == "qwen3" || is_gemma(family)) json["attention_bias"] = model.bias.k;
   if (is_glm(whole_family)) json["use_qk_norm"] = model.qk_norm;
-  if (predicts_further(whole_family)) json["num_nextn_predict_layers"] = 0;
+  if (predicts_further(whole_family)) json["num_nextn_predict_layers"] = model.ahead;
   if (whole_family == "llama") json["mlp_bias"] = model.bias.gate;
   json[is_gemma(family) ? "hidden_activation" : "hidden_act"] = gate_name(model.mlp);
   if (is_gemma(family)) {

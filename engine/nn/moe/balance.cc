@@ -8,7 +8,7 @@ namespace hawser::nn {
 
 int64_t sparse_layers(const ModelConfig& model) {
   int64_t count = 0;
-  for (int64_t layer = 0; layer < model.layers; ++layer) count += model.is_sparse(layer) ? 1 : 0;
+  for (int64_t layer = 0; layer < model.blocks(); ++layer) count += model.is_sparse(layer) ? 1 : 0;
   return count;
 }
 

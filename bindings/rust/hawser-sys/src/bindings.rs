@@ -1515,6 +1515,7 @@ extern "C" {
     #[doc = " half a pair; \"validation_preferences\": those of the last validation."]
     #[doc = " \"attention_scores\", with optimizer.qk_clip: \"largest\", the largest score of the last step (null if it is"]
     #[doc = " not finite), and \"heads_above_limit\", the number of heads, summed over layers, that exceeded the limit."]
+    #[doc = " \"ahead_losses\", with model.ahead: for each depth, the mean loss of its targets in the last step."]
     #[doc = " \"experts\", for a model with experts: for each layer the load of the busiest and the idlest over their"]
     #[doc = " mean, the number of idle ones, the mean number of rounds in which a micro-batch's rows were sent to them,"]
     #[doc = " the share of choices dropped, and both losses of its router. \"event_failures\" counts records of"]

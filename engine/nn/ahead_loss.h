@@ -1,0 +1,60 @@
+// AheadLoss: LmHeadLoss of a model that learns to predict several tokens ahead (multi-token prediction,
+// DeepSeek-V3, arXiv:2412.19437, section 2.2). Depth d of D, counted from 1, has norms, a matrix W and a
+// block:
+//
+//   s_t = W [norm(e(token t+d)); norm(n_t)];  h_t = block(s_t);  n'_t = norm(h_t);  logits = head(n'_t)
+//
+// n is what the head multiplies at the depth before: at depth 1, the output of the final norm. Depths share
+// the table e and the head's matrix with the model; losses of routers in their blocks have the depths' share
+// of the loss. The target of position t is that of position t + d; beyond the end of a document there is
+// none. The gradients add to those of the next token's loss, so the rows between depths live in the workspace
+// of this one op: no other instruction reads them.
+#pragma once
+
+#include <vector>
+
+#include "engine/nn/block.h"
+#include "engine/nn/embedding.h"
+#include "engine/nn/linear.h"
+#include "engine/nn/lm_head_loss.h"
+
+namespace hawser::nn {
+
+class AheadLoss final : public LmHeadLoss {
+ public:
+  /// `model` and `local`, this rank's share of blocks, must outlive the module.
+  AheadLoss(const ParameterTable& table, const ModelConfig& model, const ModelConfig& local,
+            const MoeTraining& moe);
+
+  /// The losses of the next token come first in losses[1 + depths, rows]. *grad_scale is theirs;
+  /// ctx.ahead.grad_scales has those of the depths.
+  void forward_backward(const Context& ctx, float* losses, float* dx, const StreamInput& x,
+                        const float* grad_scale) const override;
+  std::vector<const Balance*> balances() const override;
+
+ private:
+  struct Depth {
+    NormLayer hidden_norm, embedding_norm;
+    Linear join;
+    Block block;
+    LmHeadLoss head;
+  };
+  /// The input s of a depth's block, for all rows, and what its backward reads.
+  struct Joined {
+    void* n = nullptr;     // what the head before multiplies [rows, C], activation type
+    void* e = nullptr;     // embeddings [rows, C], type of the residual stream
+    void* both = nullptr;  // the inputs of W [rows, 2C], activation type
+    void* s = nullptr;     // [rows, C], with room for the padding of ranks that divide rows
+    NormSaved of_n, of_hidden, of_embedding;
+  };
+  Joined join(const Context& ctx, const Depth& depth, const NormLayer& norm, const void* x) const;
+  void join_backward(const Context& ctx, size_t depth, const Joined& joined, const NormLayer& norm, float* dx,
+                     const void* x, const float* ds) const;
+  void add(const Context& ctx, size_t depth, float* losses, float* dx, const void* x,
+           const NormLayer& norm) const;
+
+  Embedding embedding_;
+  std::vector<Depth> depths_;
+};
+
+}  // namespace hawser::nn
