@@ -9,6 +9,7 @@ The versions of both packages affect only the last bits of the values.
 """
 import argparse
 import contextlib
+import copy
 import dataclasses
 import itertools
 import json
@@ -23,8 +24,10 @@ import torch
 import transformers
 from torch.nn.functional import cross_entropy
 from transformers.core_model_loading import revert_weight_conversion
+from transformers.modeling_layers import MtpModel
 
 ROWS, STEPS, MASKED = 2, 6, -100
+AHEAD_WEIGHT = 0.3  # of the mean loss of all depths of multi-token prediction
 # Uses each family's own formula; fused kernels would be a second implementation.
 PLAIN = {"attn_implementation": "eager", "experts_implementation": "eager"}
 
@@ -109,6 +112,14 @@ def cases():
             num_experts_per_tok=2, moe_intermediate_size=10, n_shared_experts=2, n_group=1, topk_group=1,
             first_k_dense_replace=1, routed_scaling_factor=1.5, norm_topk_prob=True, num_mtp_layers=0,
             rope_parameters=rope(partial_rotary_factor=0.4)), 12, old_config=True, steps=20),
+        "deepseek_ahead": Case(rotary_model(
+            "DeepseekV3", num_key_value_heads=4, q_lora_rank=10, kv_lora_rank=12, qk_rope_head_dim=6, qk_nope_head_dim=8,
+            v_head_dim=10, n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=10, n_shared_experts=1, n_group=3,
+            topk_group=2, first_k_dense_replace=1, norm_topk_prob=True, num_nextn_predict_layers=2), 12, steps=20),
+        "glm4_moe_ahead": Case(rotary_model(
+            "Glm4Moe", num_attention_heads=6, head_dim=10, use_qk_norm=True, n_routed_experts=6, num_experts_per_tok=2,
+            moe_intermediate_size=10, n_shared_experts=1, n_group=1, topk_group=1, first_k_dense_replace=1,
+            norm_topk_prob=True, num_mtp_layers=1, rope_parameters=rope(partial_rotary_factor=0.4)), 12, steps=20),
         "gpt_oss": Case(rotary_model(
             "GptOss", intermediate_size=10, head_dim=10, num_local_experts=6, num_experts_per_tok=2, sliding_window=5,
             max_position_embeddings=128, rope_parameters=rope(
@@ -119,15 +130,75 @@ def cases():
 
 # ---------------------------------------------------------------------------------------------------- the model
 
+class Model(torch.nn.Module):
+    """A model of Transformers with its layers for multi-token prediction, under the names of a published folder."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model, self.config = model, model.config
+        depths = getattr(model.config, "num_mtp_layers", 0)
+        self.ahead = MtpModel(model, depths) if depths else None
+        if depths:
+            self.ahead.config._attn_implementation = PLAIN["attn_implementation"]
+            self.ahead.config._experts_implementation = PLAIN["experts_implementation"]
+        self.train()
+
+    def folder_name(self, name):
+        """Returns the published name of a tensor of a depth."""
+        depth, part = name.split(".", 1)
+        part = part.removeprefix("mtp_block.").replace("post_norm.", "shared_head.norm.")
+        return f"model.layers.{self.config.num_hidden_layers + int(depth)}.{part}"
+
+    def parameters_by_name(self):
+        own = self.ahead.layers.named_parameters() if self.ahead else ()
+        return dict(self.model.named_parameters()) | {self.folder_name(name): w for name, w in own}
+
+    def biases(self):
+        """Returns what balances the experts, which no gradient trains."""
+        own = self.ahead.layers.named_buffers() if self.ahead else ()
+        every = dict(self.model.named_buffers()) | {self.folder_name(name): b for name, b in own}
+        return {name: b for name, b in every.items() if name.endswith("e_score_correction_bias")}
+
+    def losses(self, ids, labels):
+        """Returns the logits and loss of the next token, and the losses of the depths."""
+        out = self.model(input_ids=ids, use_cache=False, output_hidden_states=bool(self.ahead))
+        losses = [mean_loss(out.logits, labels, 1)]
+        hidden = out.hidden_states[-1] if self.ahead else None
+        for depth in range(len(self.ahead.layers) if self.ahead else 0):
+            ids = torch.nn.functional.pad(ids[:, 1:], (0, 1))  # beyond the row, no target reads the token
+            positions = (torch.arange(ids.shape[1]) + 1 + depth)[None]
+            hidden = self.ahead.forward_layer(depth, hidden, positions, None, input_ids=ids)
+            losses.append(mean_loss(self.model.lm_head(hidden), labels, 2 + depth))
+        return out.logits, losses[0], losses[1:]
+
+    def save(self, folder, case):
+        self.model.save_pretrained(folder, max_shard_size=case.shard_size)
+        if not self.ahead:
+            return
+        tensors = safetensors.torch.load_file(folder / "model.safetensors")
+        own = {self.folder_name(name): w for name, w in self.ahead.layers.state_dict().items()}
+        tensors |= revert_weight_conversion(self.model, own)
+        for layer in {name.split(".")[2] for name in own}:
+            tensors[f"model.layers.{layer}.embed_tokens.weight"] = tensors["model.embed_tokens.weight"].clone()
+            tensors[f"model.layers.{layer}.shared_head.head.weight"] = tensors["lm_head.weight"].clone()
+        save(tensors, folder / "model.safetensors", {"format": "pt"})
+
+
+def mean_loss(logits, labels, shift):
+    """Returns the mean loss of the labels that are `shift` columns ahead."""
+    wide = logits.double() if logits.dtype == torch.float64 else logits.to(torch.get_default_dtype())
+    return cross_entropy(wide[:, :-shift].flatten(0, 1), labels[:, shift:].flatten(), ignore_index=MASKED)
+
+
 def model_of(config, dtype):
-    return transformers.AutoModelForCausalLM.from_config(config, **PLAIN).to(dtype).train()
+    return Model(transformers.AutoModelForCausalLM.from_config(config, **PLAIN)).to(dtype)
 
 
 def lively_weights(config, seed):
     """Returns a model whose weights are large enough for soft caps, softmax, norms and biases to matter."""
     random = torch.Generator().manual_seed(seed)
     model = model_of(config, torch.float32)
-    for name, weight in model.named_parameters():
+    for name, weight in model.parameters_by_name().items():
         noise = torch.randn(weight.shape, generator=random)
         if weight.dim() == 1:
             weight.data += 0.1 * noise
@@ -163,7 +234,7 @@ def batches(case, seed):
 
 def train(model, ids, labels, autocast=contextlib.nullcontext):
     """Trains with golden_check's settings of AdamW. Returns every reference value of case.safetensors except the inputs."""
-    named = list(model.named_parameters())
+    named = list(model.parameters_by_name().items())
     vectors = {name for name, w in named if w.dim() <= 1 or name.endswith("_bias")}  # stacked biases are 2D
     groups = [{"params": [w for name, w in named if name not in vectors], "weight_decay": 0.1},
               {"params": [w for name, w in named if name in vectors], "weight_decay": 0.0}]
@@ -171,22 +242,20 @@ def train(model, ids, labels, autocast=contextlib.nullcontext):
     values, losses, norms = {}, [], []
     for step in range(len(ids)):
         with autocast():
-            logits = model(input_ids=ids[step], use_cache=False).logits
-            wide = logits.double() if logits.dtype == torch.float64 else logits.to(torch.get_default_dtype())
-            loss = cross_entropy(wide[:, :-1].flatten(0, 1), labels[step, :, 1:].flatten(), ignore_index=MASKED)
+            logits, loss, ahead = model.losses(ids[step], labels[step])
+            total = loss + AHEAD_WEIGHT * torch.stack(ahead).mean() if ahead else loss
         adamw.zero_grad()
-        loss.backward()
+        total.backward()
         if step == 0:
             values["logits"] = logits.detach().double()
             # Copies the gradient, because clipping works in place.
-            values |= {"grad." + name: w.grad.double().clone() for name, w in model.named_parameters()}
-        norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0).item())
+            values |= {"grad." + name: w.grad.double().clone() for name, w in named}
+        norms.append(torch.nn.utils.clip_grad_norm_([w for _, w in named], 1.0).item())
         losses.append(loss.item())
         adamw.step()
     values["losses"] = torch.tensor(losses, dtype=torch.float64)
     values["grad_norms"] = torch.tensor(norms, dtype=torch.float64)
-    biases = {name: b for name, b in model.named_buffers() if name.endswith("e_score_correction_bias")}
-    return values | {"after." + name: w.detach().double() for name, w in {**dict(model.named_parameters()), **biases}.items()}
+    return values | {"after." + name: w.detach().double() for name, w in {**dict(named), **model.biases()}.items()}
 
 
 # Seeds for which PyTorch's own bfloat16 run looks steady only by luck. 9001 (gemma2): an element of the final
@@ -210,7 +279,7 @@ def is_steady(case, seed):
     half = train(single, ids, labels, lambda: torch.autocast("cpu", torch.bfloat16))
     if sparse and any((half[name] - exact).norm() > 0.1 * exact.norm() for name, exact in truth.items()):
         return False  # rounding changed the choice of an expert
-    for name, weight in single.named_parameters():
+    for name, weight in single.parameters_by_name().items():
         gradient, rounded = truth["grad." + name], half["grad." + name]
         if weight.dim() > 1 or weight.norm() > 2:
             continue
@@ -235,12 +304,12 @@ def packed_row(model, case, seed):
     inside = begin[1:] == begin[:-1]
     targets[0, :-1][inside] = ids[0, 1:][inside]
     model.zero_grad()
-    logits = model(input_ids=ids, position_ids=(column - begin)[None], attention_mask=bias, use_cache=False).logits
+    logits = model.model(input_ids=ids, position_ids=(column - begin)[None], attention_mask=bias, use_cache=False).logits
     loss = cross_entropy(logits[0], targets[0], ignore_index=MASKED)
     loss.backward()
     values = {"input_ids": ids, "targets": targets, "document_starts": starts, "logits": logits.detach(),
               "positions": column - begin, "loss": loss.detach().reshape(1)}
-    return values | {"grad." + name: w.grad.clone() for name, w in model.named_parameters()}
+    return values | {"grad." + name: w.grad.clone() for name, w in model.parameters_by_name().items()}
 
 
 # ---------------------------------------------------------------------------------------------------- the files
@@ -251,7 +320,7 @@ def stored_names(model, values):
     named = {name: value for name, value in values.items() if not name.startswith(("grad.", "after."))}
     for prefix in ("grad.", "after."):
         own = {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
-        named |= {prefix + name: value.clone() for name, value in revert_weight_conversion(model, own).items()}
+        named |= {prefix + name: value.clone() for name, value in revert_weight_conversion(model.model, own).items()}
     return named
 
 
@@ -280,15 +349,16 @@ def old_style(config):
     return json.dumps(config, indent=1) + "\n"
 
 
-def save(tensors, path):
-    safetensors.torch.save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
+def save(tensors, path, metadata=None):
+    safetensors.torch.save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path, metadata)
     path.chmod(0o644)
 
 
 def make(folder, case, seed):
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    lively_weights(case.config, seed).to(case.stored).save_pretrained(folder, max_shard_size=case.shard_size)
+    made = lively_weights(case.config, seed).to(case.stored)
+    made.save(folder, case)
     (folder / "generation_config.json").unlink(missing_ok=True)
     for file in folder.iterdir():
         file.chmod(0o644)
@@ -296,7 +366,9 @@ def make(folder, case, seed):
         (folder / "config.v4.json").write_text(old_style(json.loads((folder / "config.json").read_text())))
 
     def stored(dtype):
-        return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **PLAIN).train()
+        if made.ahead:
+            return copy.deepcopy(made).to(dtype)
+        return Model(transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **PLAIN))
     ids, labels = batches(case, seed)
     weights = stored(case.stored).state_dict()
     with no_rounding_to_float32():
