@@ -8,6 +8,7 @@
 #include "engine/assembly/precision.h"
 #include "engine/assembly/stage_planner.h"
 #include "engine/assembly/step_sizes.h"
+#include "engine/assembly/supported.h"
 #include "engine/base/error.h"
 #include "engine/base/on_all_cores.h"
 #include "engine/device/cpu/thread_pool.h"
@@ -173,20 +174,6 @@ void require_quantized(const nn::Model& model, const parallel::DataParallelStrat
        data.records == DType::kI8Block ? "\"int8\"" : "\"int4\"");
 }
 
-/// Refuses optimizers that only the CPU has on GPUs, which /device "auto" may have chosen.
-void require_optimizers(const nn::Model& model, const Target& target) {
-  if (std::string_view(target.kernels->name) != "cuda") return;
-  for (const nn::ParameterGroup& group : model.table().groups()) {
-    const optim::UpdateRule& rule = optim::rule_of(optim::kind_of(group));
-    if (group.trainable && (optim::takes_matrices(group) || rule.in_records))
-      fail(
-          Code::kConfigInvalid,
-          "/device: optimizer \"{}\" is not supported on device \"cuda\" yet: set /device to \"cpu\", or use "
-          "\"adamw\", \"lion\" or \"sgd\" in /optimizer/kind and /optimizer/rules",
-          rule.name);
-  }
-}
-
 }  // namespace
 
 parallel::PlannedStep planned_step(const EnginePlans& plans, const parallel::StepForm& form, bool in_place) {
@@ -202,7 +189,7 @@ std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::
   const parallel::Strategies strategies = strategies_of(config);
   strategies.require_effect(target.in_place, target.peers);
   if (!inference) require_quantized(model, strategies.form().data);
-  if (!inference) require_optimizers(model, target);
+  require_supported(model, config, target.kernels->name, inference);
   ExchangeNotes notes;
   const parallel::BlockExchanges exchanges =
       strategies.counted_exchanges(&notes, target.in_place || target.peers, target.imbalance);

@@ -28,6 +28,6 @@ void update_bf16(const OptimizerConfig& o, const UpdateCall& c, const kernels::K
 }  // namespace
 }  // namespace adamw
 
-const UpdateRule kAdamW = {"adamw", adamw::states, adamw::update, adamw::update_bf16};
+const UpdateRule kAdamW = {"adamw", UpdateUnit::kElements, adamw::states, adamw::update, adamw::update_bf16};
 
 }  // namespace hawser::optim

@@ -26,6 +26,6 @@ void update(const OptimizerConfig& o, const UpdateCall& c, const kernels::Kernel
 }  // namespace
 }  // namespace adamw8
 
-const UpdateRule kAdamW8 = {"adamw8", adamw8::states, adamw8::update, nullptr, true};
+const UpdateRule kAdamW8 = {"adamw8", UpdateUnit::kRecords, adamw8::states, adamw8::update, nullptr};
 
 }  // namespace hawser::optim

@@ -25,6 +25,6 @@ void update_bf16(const OptimizerConfig& o, const UpdateCall& c, const kernels::K
 }  // namespace
 }  // namespace lion
 
-const UpdateRule kLion = {"lion", lion::states, lion::update, lion::update_bf16};
+const UpdateRule kLion = {"lion", UpdateUnit::kElements, lion::states, lion::update, lion::update_bf16};
 
 }  // namespace hawser::optim

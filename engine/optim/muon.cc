@@ -124,7 +124,7 @@ class NewtonSchulz {
 
 }  // namespace
 
-const UpdateRule kMuon = {"muon", states, nullptr, nullptr};
+const UpdateRule kMuon = {"muon", UpdateUnit::kMatrices, states, nullptr, nullptr};
 
 void orthogonalise(const Orthogonal& call, const kernels::KernelTable& kernels, nn::Region* workspace,
                    Stream& stream) {

@@ -129,12 +129,12 @@ void Optimizer::update_ranges(int32_t group, const OptimizerRun& run,
                               Stream& stream) const {
   const OptimizerKind kind = kinds_[static_cast<size_t>(group)];
   const UpdateRule& rule = rule_of(kind);
-  if (rule.update == nullptr) return;  // matrix by matrix: update_matrix
+  if (rule.unit == UpdateUnit::kMatrices) return;  // update_matrix
   const auto update = state_ == DType::kF32 ? rule.update : rule.update_bf16;
   if (update == nullptr)
     fail(Code::kUnimplemented, "optimizer \"{}\" does not support state of type {} (/precision)", rule.name,
          dtype_name(state_));
-  if (rule.in_records) {
+  if (rule.unit == UpdateUnit::kRecords) {
     UpdateCall now = call({run.begin, run.end, 0, 1, {}}, run, states_[static_cast<size_t>(kind)]);
     now.scalars = scalars, now.first = run.begin;
     now.runs = settings_[static_cast<size_t>(group)].data();

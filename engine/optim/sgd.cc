@@ -28,6 +28,6 @@ void update_bf16(const OptimizerConfig& o, const UpdateCall& c, const kernels::K
 }  // namespace
 }  // namespace sgd
 
-const UpdateRule kSgd = {"sgd", sgd::states, sgd::update, sgd::update_bf16};
+const UpdateRule kSgd = {"sgd", UpdateUnit::kElements, sgd::states, sgd::update, sgd::update_bf16};
 
 }  // namespace hawser::optim

@@ -35,26 +35,30 @@ struct UpdateCall {
   float decay = 0, rate = 1;       ///< weight decay; factor on the learning rate
   DType copy_type = DType::kBf16;  ///< bf16 or f16
   kernels::RoundingRun rounded;    ///< of state in bf16
-  /// UpdateRule::in_records, instead of decay and rate: the settings of all elements, and the number of the
+  /// UpdateUnit::kRecords, instead of decay and rate: the settings of all elements, and the number of the
   /// first one.
   const kernels::SettingsRun* runs = nullptr;
   int64_t first = 0;
 };
 
+/// What one call of an optimizer updates.
+enum class UpdateUnit {
+  kElements,  ///< any elements of the same settings
+  kRecords,   ///< whole records of state, which may lie across elements of different settings
+  kMatrices,  ///< whole matrices, which orthogonalise updates (muon.h)
+};
+
 struct UpdateRule {
   const char* name;  ///< of /optimizer/kind
-  /// Null functions: the optimizer updates whole matrices (muon.h).
+  UpdateUnit unit;
   /// `state`: the data type of weights and gradients, f32 or bf16.
   StateTypes (*states)(const OptimizerConfig& config, DType state);
-  /// All arrays are f32, except the copy. The kernels read *call.scalars when they run.
+  /// All arrays are f32, except the copy. The kernels read *call.scalars when they run. Null for matrices.
   void (*update)(const OptimizerConfig& config, const UpdateCall& call, const kernels::KernelTable& kernels,
                  Stream& stream);
   /// All arrays are bf16, without a copy, and are rounded stochastically. Null: not supported.
   void (*update_bf16)(const OptimizerConfig& config, const UpdateCall& call,
                       const kernels::KernelTable& kernels, Stream& stream);
-  /// The optimizer keeps records, which may lie across elements of different settings, so one call updates
-  /// all elements of a run.
-  bool in_records = false;
 };
 
 inline constexpr size_t kOptimizerKinds = 5;
@@ -69,7 +73,7 @@ inline OptimizerKind kind_of(const nn::ParameterGroup& group) {
 
 /// True if the group's optimizer updates whole matrices.
 inline bool takes_matrices(const nn::ParameterGroup& group) {
-  return group.trainable && kind_of(group) == OptimizerKind::kMuon;
+  return group.trainable && rule_of(kind_of(group)).unit == UpdateUnit::kMatrices;
 }
 
 /// The arrays that each kind of optimizer keeps, in the order of OptimizerKind.

@@ -34,13 +34,14 @@ bool is_updated(const ShardLayout& layout, int32_t block) {
   return std::any_of(groups.begin(), groups.end(), [&](int32_t g) { return layout.group(g).trainable; });
 }
 
-/// Masters and moments of the blocks that a step updates, once out and once back.
+/// Masters and moments of the blocks that a step updates, once out and once back, and the first moments of
+/// blocks with matrices once more for each MOMENTUM.
 class StateForm {
  public:
   explicit StateForm(const MoveTerms& terms) : layout_(terms.layout) {
     for (int32_t b = 0; b < layout_.blocks(); ++b)
       if (is_updated(layout_, b))
-        for (const int32_t g : layout_.groups_of(b)) add(layout_.group(g));
+        for (const int32_t g : layout_.groups_of(b)) add(layout_.group(g), momentums(b));
   }
 
   Form form() const {
@@ -57,7 +58,11 @@ class StateForm {
   }
 
  private:
-  void add(const GroupLayout& g) {
+  int64_t momentums(int32_t block) const {
+    const auto has = [&](bool experts) { return layout_.matrices().of(block, experts) != nullptr ? 1 : 0; };
+    return has(false) + has(true);
+  }
+  void add(const GroupLayout& g, int64_t momentums) {
     if (g.copy || g.borrowed) return;
     const int64_t parameters = layout_.state_sharded() ? g.shard : g.elements;
     int64_t each = 0;
@@ -68,6 +73,8 @@ class StateForm {
     if (g.has_master) add_array(g.state_type);
     for (const GroupLayout::KeptState& state : g.states)
       if (state.kept) add_array(state.type);
+    for (int64_t i = 0; i < momentums && g.states[plan::kFirstMoment].kept; ++i)
+      add_array(g.states[plan::kFirstMoment].type);
     if (each > 0) parameters_[{each, kind(g)}] += parameters;
   }
   static const char* kind(const GroupLayout& g) {

@@ -22,7 +22,8 @@ class OffloadOptimizerState {
 
   void run() {
     for (size_t i = 0; i < plan_.instructions.size(); ++i)
-      if (plan_.instructions[i].op == Op::kOptimizerStep) updates_.push_back(i);
+      if (const Op op = plan_.instructions[i].op; op == Op::kOptimizerStep || op == Op::kMomentum)
+        updates_.push_back(i);
     windows_.resize(updates_.size());
     for (size_t u = 0; u < updates_.size(); ++u) make_windows(u);
     for (plan::Slot& slot : plan_.slots)
@@ -81,7 +82,7 @@ class OffloadOptimizerState {
   plan::Plan& plan_;
   const plan::Space to_;
   const size_t prefetch_;
-  std::vector<size_t> updates_;               // instructions that are OPTIMIZER_STEPs
+  std::vector<size_t> updates_;               // instructions that are OPTIMIZER_STEPs or MOMENTUMs
   std::vector<std::vector<Window>> windows_;  // by update
 };
 

@@ -2,7 +2,8 @@
 // al., arXiv:2104.07857). Masters and moments are in another space between steps. In the second half of a
 // step each block's state is fetched into the arena before its OPTIMIZER_STEP and goes back after it, in
 // lanes of its own, while the optimizer updates other blocks; early_fetches.h moves the first FETCHes into
-// the backward. The pass copies bytes, so no result changes.
+// the backward. The moments of a block with matrices (matrix_homes.h) also come for its MOMENTUM, because
+// every MOMENTUM of the step precedes the first OPTIMIZER_STEP. The pass copies bytes, so no result changes.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 namespace hawser::parallel {
 
 /// Gives the persistent slots of masters and moments a place in the space `to`, and inserts FETCH and OFFLOAD
-/// around each OPTIMIZER_STEP. FETCH comes `prefetch` updates ahead; state that is being offloaded keeps its
+/// around each OPTIMIZER_STEP and MOMENTUM. FETCH comes `prefetch` updates ahead; state that is being offloaded keeps its
 /// memory for as many. For every plan of an engine, because all plans share their persistent slots.
 void offload_optimizer_state(plan::Plan* plan, plan::Space to, int64_t prefetch);
 

@@ -27,8 +27,6 @@ std::vector<Case> optimizer_rules_cases() {
           {"/optimizer/muon_scale", "\"match_adamw\" or \"spectral\""}),
       bad(R"({"optimizer": {"kind": "muon"}, "precision": "bf16_pure"})",
           {"/precision", "\"bf16_pure\" keeps gradients", "use \"bf16\""}),
-      bad(R"({"optimizer": {"kind": "muon"}, "offload": {"optimizer": "disk", "folder": "."}})",
-          {"/offload/optimizer", "\"disk\" is not supported", "use \"off\""}),
       bad(R"({"optimizer": {"kind": "muon"}, "device": "cuda"})",
           {"/device", "\"muon\" is not supported on device \"cuda\"", "\"adamw\""}),
       bad(R"({"optimizer": {"kind": "adamw8"}, "precision": "bf16_pure"})",

@@ -99,7 +99,7 @@ TEST(AdamW8Run, IsTheScalarReferenceOnRecordsOfTheGroup) {
       std::ranges::copy(tensor(run.trainer(), TensorKind::kWeight, p), group.w.begin() + p.offset);
       set_settings(p, &group);
     }
-    for (int step = 0; step < 3; ++step) {
+    for (int step = 0; step < 20; ++step) {
       const StepRecord record = run.step();
       const double clip = std::min(1.0, 0.7 / (record.grad_norm + 1e-6));
       kernels::OptimizerScalars s;

@@ -182,6 +182,24 @@ TEST(MuonRun, EverythingElseIsAdamWs) {
     }
 }
 
+TEST(MuonRun, MagnitudesOfAnAdapterAreAdamWs) {
+  Problem muon = problem_of("fp32"), adamw = problem_of("fp32", "adamw");
+  muon.adapter = adamw.adapter = R"({"rank": 3, "dora": true})";
+  const StepRecord by_muon = run(muon, {}, 1)[0], by_adamw = run(adamw, {}, 1)[0];
+  int64_t magnitudes = 0, factors = 0;
+  for (const auto& [name, values] : by_muon.weights) {
+    if (name.ends_with(".adapter_m.weight")) {
+      EXPECT_EQ(values, by_adamw.weights.at(name)) << name;
+      ++magnitudes;
+    } else if (name.ends_with(".adapter_b.weight")) {
+      EXPECT_NE(values, by_adamw.weights.at(name)) << name;
+      ++factors;
+    }
+  }
+  EXPECT_GE(magnitudes, 4);
+  EXPECT_EQ(magnitudes, factors);
+}
+
 TEST(MuonRun, LayoutsGiveTheSameBits) {
   for (const char* precision : {"fp32", "bf16", "fp16", "fp8"}) {
     Problem problem = problem_of(precision);

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "engine/execute/step_values.h"
 #include "engine/proof/reference_model.h"
 #include "kernels/include/levels.h"
 #include "tests/harness/f64_step.h"
@@ -107,6 +108,13 @@ TEST(TeacherRun, LayoutsGiveTheSameBits) {
     EXPECT_EQ(first_difference(divided, testing::run_layout(p, layout_of(2, cp, tp, 1, 3), 3)), "");
     EXPECT_EQ(first_difference(divided, testing::run_layout(p, layout_of(2, cp, tp, 2), 3)), "");
   }
+}
+
+TEST(TeacherRows, Need8BytesForEachIdOfATarget) {
+  constexpr int64_t kRows = 4, kColumns = 64;
+  const int64_t without = train::MicroBatch::bytes(kRows, kColumns, {});
+  for (const int64_t top : {1, 64})
+    EXPECT_EQ(train::MicroBatch::bytes(kRows, kColumns, {{}, top}) - without, kRows * kColumns * 8 * top);
 }
 
 TEST(TeacherRun, AWeightOfZeroGivesTheBitsOfNoTeacher) {

@@ -46,6 +46,23 @@ TEST(OffloadState, ChangesNoBit) {
       }
 }
 
+/// The momentum of a matrix comes twice in a step: for MOMENTUM, and with its block's other moments.
+TEST(OffloadState, ChangesNoBitOfMuon) {
+  std::vector<Layout> layouts(6);
+  layouts[1].dp_shard = 4, layouts[1].stage = 3;
+  layouts[2].dp_shard = 2, layouts[2].stage = 1, layouts[2].tp = 2;
+  layouts[3].pp = 2, layouts[3].dp_shard = 2, layouts[3].stage = 2, layouts[3].accumulation = 4;
+  layouts[4].ep = 2, layouts[4].dp_shard = 2, layouts[4].stage = 1;
+  layouts[5].dp_replicate = 2, layouts[5].dp_shard = 2, layouts[5].stage = 3;
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    Problem problem;
+    problem.optimizer = "muon", problem.layers = 4, problem.like_gpt2 = i % 2 == 0;
+    problem.precision = i % 2 == 0 ? "bf16" : "fp32", problem.muon_heads = i % 3 == 1;
+    if (layouts[i].ep > 1) problem.experts = R"({"experts": 4, "top_k": 2})";
+    expect_bits(problem, layouts[i], 1 + static_cast<int64_t>(i) % 3, i % 3 == 0);
+  }
+}
+
 TEST(OffloadState, ChangesNoBitInTwentySteps) {
   Problem problem;
   problem.precision = "bf16", problem.layers = 3;

@@ -149,7 +149,6 @@ TEST(OffloadFormulas, GiveTheBytesOfThePlan) {
   const std::vector<uint64_t> seeds = random_seeds(200);
   for (const uint64_t seed : seeds) {
     Json config = Json::parse(random_config(seed));
-    replace_optimizers(&config, {"muon"});
     config["offload"] = {{"folder", "."},
                          {"activations", "disk"},
                          {"optimizer", "disk"},

@@ -1,0 +1,17 @@
+// Support check: refuses what GPUs cannot do yet. The config's rules refuse it with /device "cuda", before there
+// is a machine; this check also knows which device "auto" has chosen.
+#pragma once
+
+#include <string_view>
+
+#include "engine/config/resolved_config.h"
+#include "engine/nn/model.h"
+
+namespace hawser::train {
+
+/// Throws kConfigInvalid if the model or its training needs something that the device with these kernels
+/// (KernelTable::name) does not have.
+void require_supported(const nn::Model& model, const config::ResolvedConfig& config, std::string_view kernels,
+                       bool inference);
+
+}  // namespace hawser::train
