@@ -27,7 +27,8 @@ void require_trainable(const nn::Model& model, const config::ResolvedConfig& con
   if (config.teacher.on())
     refuse(fmt::format("a teacher (/teacher/top {}) is", config.teacher.top), "remove /teacher");
   if (config.model.ahead > 0)
-    refuse(fmt::format("depths ahead (/model/ahead {}) are", config.model.ahead), "use /model/ahead 0");
+    refuse(fmt::format("multi-token prediction (/model/ahead {}) is", config.model.ahead),
+           "use /model/ahead 0");
 }
 
 }  // namespace

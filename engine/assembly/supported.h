@@ -1,5 +1,5 @@
-// Support check: refuses what GPUs cannot do yet. The config's rules refuse it with /device "cuda", before there
-// is a machine; this check also knows which device "auto" has chosen.
+// Support check: refuses features that GPUs do not support yet. The config's rules refuse them only if
+// /device is "cuda"; this check also refuses them if "auto" has chosen a GPU.
 #pragma once
 
 #include <string_view>

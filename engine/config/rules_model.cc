@@ -44,7 +44,7 @@ constexpr Check kModelChecks[] = {
     {"/model/ahead",
      {"/model/head", "/model/ahead"},
      [](const Effective& c) { return c.is("/model/head", "score") && c.integer("/model/ahead") > 0; },
-     "a score head predicts no tokens, so it has no depths ahead, but ahead is {/model/ahead}",
+     "a score head predicts no tokens, so it has no multi-token prediction, but ahead is {/model/ahead}",
      "use 0, or leave it out"},
     {"/model/heads",
      {"/model/width", "/model/heads"},

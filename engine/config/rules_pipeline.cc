@@ -43,9 +43,8 @@ constexpr Check kPipelineChecks[] = {
      [](const Effective& c) {
        return has_stages(c) && c.integer("/model/ahead") > 0 && c.is("/precision", "bf16_pure");
      },
-     "precision \"bf16_pure\" needs the embedding and depths ahead (/model/ahead {/model/ahead}) on one "
-     "stage, "
-     "because it rounds their gradients in turn",
+     "precision \"bf16_pure\" needs the embedding and the depths of multi-token prediction "
+     "(/model/ahead {/model/ahead}) on one stage, because it rounds their gradients in turn",
      "use 1, set /precision to \"bf16\", or /model/ahead to 0"},
     {"/mesh/pp",
      {"/mesh/pp", "/pipeline/chunks", "/pipeline/schedule", "/model/layers"},

@@ -174,33 +174,38 @@ constexpr Check kTrainingChecks[] = {
      [](const Effective& c) {
        return looks_ahead(c) && c.integer("/model/ahead") >= c.integer("/batch/sequence");
      },
-     "depth {/model/ahead} looks beyond the row: rows have {/batch/sequence} tokens (/batch/sequence)",
+     "depth {/model/ahead} has no targets, because rows have {/batch/sequence} tokens (/batch/sequence)",
      "use at most {}, or longer rows",
      [](const Effective& c) { return fmt::format("{}", c.integer("/batch/sequence") - 1); }},
     {"/model/ahead",
      {"/model/ahead", "/objective/kind"},
      [](const Effective& c) { return looks_ahead(c) && learns_from_pairs(c); },
-     "depths ahead ({/model/ahead}) are not supported with objective {/objective/kind}",
-     "use 0, or objective \"cross_entropy\""},
+     "multi-token prediction (/model/ahead {/model/ahead}) is not supported with objective "
+     "{/objective/kind}",
+     "use 0, which leaves out the folder's layers for multi-token prediction, or objective "
+     "\"cross_entropy\""},
     {"/model/ahead",
      {"/model/ahead", "/teacher/top"},
      [](const Effective& c) { return looks_ahead(c) && c.integer("/teacher/top") > 0; },
-     "depths ahead ({/model/ahead}) are not supported with a teacher (/teacher/top {/teacher/top})",
-     "use 0, or remove /teacher"},
+     "multi-token prediction (/model/ahead {/model/ahead}) is not supported with a teacher "
+     "(/teacher/top {/teacher/top})",
+     "use 0, which leaves out the folder's layers for multi-token prediction, or remove /teacher"},
     {"/model/ahead",
      {"/model/ahead", "/optimizer/qk_clip"},
      [](const Effective& c) { return looks_ahead(c); },
-     "depths ahead ({/model/ahead}) are not supported with qk_clip {/optimizer/qk_clip}",
+     "multi-token prediction (/model/ahead {/model/ahead}) is not supported with qk_clip "
+     "{/optimizer/qk_clip}",
      "use 0, or leave qk_clip out"},
     {"/model/ahead",
      {"/model/ahead", "/adapter/rank"},
      [](const Effective& c) { return looks_ahead(c) && c.integer("/adapter/rank") > 0; },
-     "depths ahead ({/model/ahead}) are not supported with an adapter (/adapter/rank {/adapter/rank})",
-     "use 0, or remove /adapter"},
+     "multi-token prediction (/model/ahead {/model/ahead}) is not supported with an adapter "
+     "(/adapter/rank {/adapter/rank})",
+     "use 0, which leaves out the folder's layers for multi-token prediction, or remove /adapter"},
     {"/device",
      {"/device", "/model/ahead"},
      [](const Effective& c) { return c.is("/device", "cuda") && looks_ahead(c); },
-     "depths ahead (/model/ahead {/model/ahead}) are not supported on device \"cuda\" yet",
+     "multi-token prediction (/model/ahead {/model/ahead}) is not supported on device \"cuda\" yet",
      "use device \"cpu\", or model.ahead 0"},
 
     {"/optimizer/momentum",

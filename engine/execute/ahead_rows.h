@@ -1,4 +1,5 @@
-// Ahead rows: what depths of multi-token prediction read of a micro-batch (AheadRows).
+// Ahead rows: shifts the tokens, targets and weights of a micro-batch for the depths of multi-token
+// prediction (AheadRows), and counts the targets of each depth.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,8 @@
 
 namespace hawser::train {
 
-/// Fills rows.ahead from the tokens, targets and weights of whole rows. Beyond the end of a document there
-/// are no tokens, and every target is masked.
+/// Fills rows.ahead from the tokens, targets and weights of whole rows. A position whose shifted column is
+/// beyond the end of its document gets token -1 and a masked target.
 void look_ahead(const MicroBatch& rows);
 
 /// Returns the number of unmasked targets of depth `depth`, counted from 1, in rows [first_row, first_row +

@@ -147,7 +147,8 @@ void HostExchange::count_tokens(Run* run) {
     s_.link->send(s_.lookups->numbers(), s_.lookups->host_numbers(), s_.lookups->numbers_bytes());
 }
 
-/// Every depth ahead is a mean over its own targets, and all of them are a mean over depths.
+/// Sets the factors of the gradients. The loss of a depth is the mean over its own targets, and the depths
+/// share s_.ahead_weight equally.
 void HostExchange::set_scales(const Run& run) {
   StepScalars& scalars = *host_scalars_;
   scalars.loss_scale = static_cast<float>(run.loss_scale);

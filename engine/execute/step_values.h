@@ -18,8 +18,8 @@ struct TeacherRows {
   float* logprobs = nullptr;
 };
 
-/// What depths of multi-token prediction read (nn/ahead_loss.h), [depths, batch, seq] each: at column t of
-/// depth d, counted from 1, the token, the target and the loss weight of column t + d.
+/// The inputs of the depths of multi-token prediction (nn/ahead_loss.h). Each array is [depths, batch, seq]:
+/// column t of depth d, counted from 1, has the token, the target or the loss weight of column t + d.
 struct AheadRows {
   int64_t depths = 0;
   int32_t* tokens = nullptr;  ///< -1 beyond the document
@@ -84,8 +84,8 @@ inline int64_t agreement_words(int64_t ranks, int64_t ahead, int64_t of_objectiv
 }
 /// How many numbers all ranks sum in the last GRAD_NORM, besides the noted words.
 inline constexpr int64_t kSumsWords = sizeof(StepSums) / sizeof(int64_t);
-/// What routers count (nn/moe/balance.h) follows in the same slot, and then the sum of losses of each depth
-/// ahead, so that one call sums all.
+/// The noted words follow in the same slot, so that one call sums everything: the counts of routers
+/// (nn/moe/balance.h), and then for each depth of multi-token prediction the sum of its losses.
 inline int64_t* tallies_of(StepSums* sums) { return reinterpret_cast<int64_t*>(sums + 1); }
 inline ExactSum* ahead_of(StepSums* sums, int64_t tally_words) {
   return reinterpret_cast<ExactSum*>(tallies_of(sums) + tally_words);

@@ -16,8 +16,8 @@ Context at_depth(const Context& ctx, size_t depth) {
   return at;
 }
 
-/// Returns the context of a depth's block, whose backward follows at once: it recomputes and compresses
-/// nothing.
+/// Returns the context of a depth's block. The block's backward follows its forward at once, so nothing is
+/// recomputed or compressed.
 Context of_block(const Context& ctx) {
   Context of = ctx;
   of.remakes = {.rows = ctx.remakes.rows}, of.compress = {};
@@ -65,8 +65,8 @@ std::vector<const Balance*> AheadLoss::balances() const {
   return all;
 }
 
-/// Computes the losses of a depth and of all depths behind it, and adds their gradients to dx. x, dx: all
-/// rows of the depth before, whose norm is `norm`.
+/// Computes the losses of a depth and of all depths after it, and adds their gradients to dx. x and dx are
+/// all rows of the depth before, whose norm is `norm`.
 void AheadLoss::add(const Context& ctx, size_t number, float* losses, float* dx, const void* x,
                     const NormLayer& norm) const {
   const RegionScope scope(*ctx.workspace);
@@ -119,8 +119,8 @@ AheadLoss::Joined AheadLoss::join(const Context& ctx, const Depth& depth, const 
   return j;
 }
 
-/// Adds to dx, and to the gradients of `norm` and of the table, from ds[rows, C]. If the head's matrix is not
-/// the table, the deepest depth is the first to write the table's gradient.
+/// Computes the backward of join from ds[rows, C]. Adds to dx and to the gradients of `norm` and of the
+/// embedding's table. If the head is not tied, the last depth is the first to write the table's gradient.
 void AheadLoss::join_backward(const Context& ctx, size_t number, const Joined& j, const NormLayer& norm,
                               float* dx, const void* x, const float* ds) const {
   const RegionScope scope(*ctx.workspace);

@@ -4,11 +4,12 @@
 //
 //   s_t = W [norm(e(token t+d)); norm(n_t)];  h_t = block(s_t);  n'_t = norm(h_t);  logits = head(n'_t)
 //
-// n is what the head multiplies at the depth before: at depth 1, the output of the final norm. Depths share
-// the table e and the head's matrix with the model; losses of routers in their blocks have the depths' share
-// of the loss. The target of position t is that of position t + d; beyond the end of a document there is
-// none. The gradients add to those of the next token's loss, so the rows between depths live in the workspace
-// of this one op: no other instruction reads them.
+// n is the head's input at the depth before (its n'); at depth 1, it is the output of the final norm. Depths
+// share the embedding's table e and the head's matrix with the model. The losses of the routers in a depth's
+// block have the same weight as the loss of the depth. The target of depth d at position t is the model's
+// target at position t + d; if that is beyond the end of the document, there is none. The gradients are added
+// to those of the next token's loss. No other instruction reads the rows between depths, so they are in the
+// workspace of LOSS.
 #pragma once
 
 #include <vector>

@@ -45,7 +45,7 @@ struct UpdateCall {
 enum class UpdateUnit {
   kElements,  ///< any elements of the same settings
   kRecords,   ///< whole records of state, which may lie across elements of different settings
-  kMatrices,  ///< whole matrices, which orthogonalise updates (muon.h)
+  kMatrices,  ///< whole matrices, whose updates are orthogonalised (muon.h)
 };
 
 struct UpdateRule {

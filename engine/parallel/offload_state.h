@@ -13,8 +13,9 @@
 namespace hawser::parallel {
 
 /// Gives the persistent slots of masters and moments a place in the space `to`, and inserts FETCH and OFFLOAD
-/// around each OPTIMIZER_STEP and MOMENTUM. FETCH comes `prefetch` updates ahead; state that is being offloaded keeps its
-/// memory for as many. For every plan of an engine, because all plans share their persistent slots.
+/// around each OPTIMIZER_STEP and MOMENTUM. FETCH comes `prefetch` updates ahead; state that is being
+/// offloaded keeps its memory for as many updates. Call this for every plan of an engine, because all plans
+/// share their persistent slots.
 void offload_optimizer_state(plan::Plan* plan, plan::Space to, int64_t prefetch);
 
 }  // namespace hawser::parallel

@@ -78,7 +78,7 @@ void TrainingStep::loss(int32_t mb, InFlight* f, SlotId losses, const std::vecto
   std::vector<Named> reads = b_.head_reads(x, batch(mb));
   reads.insert(reads.begin() + 4, {kScalars, b_.scalars()});
   if (s_.loss_reads_table && !s_.tied_head) reads.push_back({kWeights, b_.weights(0)});
-  // The part of the gradient of a table that LOSS reads, too, is computed first.
+  // If LOSS also reads the embedding's table, it computes its part of the table's gradient first.
   const bool tied = b_.lookup_gradient() >= 0 || s_.one_tied_gradient;
   const SlotId head_made = written(mb, s_.head(), gradients);
   const bool elsewhere = s_.head_gradient > 0 && !stage_.has(0);

@@ -41,7 +41,7 @@ struct ReferenceBatch {
     return static_cast<double>(targets.size()) -
            static_cast<double>(std::count(targets.begin(), targets.end(), -100));
   }
-  /// True if position i of the batch and the one `depth` columns behind it are in one document.
+  /// True if position i of the batch and the position `depth` columns after it are in one document.
   bool reaches(int64_t i, int64_t depth) const {
     if (i % seq + depth >= seq) return false;
     const auto at = static_cast<size_t>(i), next = static_cast<size_t>(i + depth);

@@ -26,7 +26,7 @@ std::vector<Feature> features() {
       {{{"/optimizer/rules", R"([{"of": "*.o.weight", "kind": "adamw8"}])"}}, {"optimizer \"adamw8\""}},
       {{{"/optimizer/qk_clip", "100"}}, {"/optimizer/qk_clip 100", "remove /optimizer/qk_clip"}},
       {{{"/teacher/top", "2"}}, {"a teacher (/teacher/top 2)", "remove /teacher"}},
-      {{{"/model/ahead", "1"}}, {"depths ahead (/model/ahead 1)", "use /model/ahead 0"}},
+      {{{"/model/ahead", "1"}}, {"multi-token prediction (/model/ahead 1)", "use /model/ahead 0"}},
       {{{"/model/moe", R"({"experts": 4, "top_k": 2})"}, {"/model/bias/gate", "true"}},
        {"biases of experts", "set model.bias.gate, up and down to false"},
        true},

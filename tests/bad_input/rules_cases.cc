@@ -388,9 +388,9 @@ Area rules_area() {
       "Each row is merged into a valid config (one block of width 16 with 2 heads, 61 tokens, context 16, "
       "micro_batch 2) and planned.",
       ranges()};
-  for (const auto& more :
-       {model(), training(), optimizer_rules_cases(), precision_cases(), ramp_cases(), parallel(),
-        ahead_cases(), quantized_cases(), tensor_parallel(), context_parallel(), experts(), latent_attention(), pipelines()})
+  for (const auto& more : {model(), training(), optimizer_rules_cases(), precision_cases(), ramp_cases(),
+                           parallel(), ahead_cases(), quantized_cases(), tensor_parallel(),
+                           context_parallel(), experts(), latent_attention(), pipelines()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }

@@ -1,6 +1,6 @@
-// Tests multi-token prediction (/model/ahead): losses and gradients by their definition in every kind of
-// layout, the same bits where layouts promise them, and what depths do not change: the model without them, if
-// their weight is 0, and evaluation and generation.
+// Tests multi-token prediction (/model/ahead). In every kind of layout, losses and gradients are those of the
+// definition; layouts that promise the same bits give them. Depths change neither evaluation nor, if their
+// weight is 0, the training of the model's other weights.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,8 +49,8 @@ train::ReferenceBatch reference_batch(const Rows& rows, double weight) {
   return batch;
 }
 
-/// Returns the mean loss of the next token if `depth` is 0, or else of that depth, from the definition of the
-/// sum.
+/// Returns the mean loss of the next token if `depth` is 0, or else of that depth: what it adds to the sum of the
+/// losses up to the depth before.
 double mean_loss(LayoutRun& run, const Rows& rows, int64_t depth) {
   const config::ResolvedConfig& config = run.trainer().config();
   const nn::ParameterTable table(config.model);

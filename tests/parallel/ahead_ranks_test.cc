@@ -1,5 +1,5 @@
-// Depths ahead on ranks: every layout computes what one rank does, also with experts in the depths' blocks, latent
-// attention, and every schedule of a pipeline; those that promise it give the same bits.
+// Tests multi-token prediction on several ranks: every layout computes what one rank does, also with experts
+// or latent attention in the depths' blocks. Every schedule of a pipeline gives the same bits as one stage.
 #include <gtest/gtest.h>
 
 #include "tests/harness/near_one_rank.h"

@@ -194,7 +194,7 @@ std::string missing_feature(std::string_view name, const ModelConfig& m) {
     return "GELU by the error function (/model/mlp \"gelu\"; \"gelu_tanh\" works)";
   if (m.mlp == nn::MlpKind::kGeGluExact)
     return "GeGLU by the error function (/model/mlp \"geglu_exact\"; \"geglu\" works)";
-  if (m.ahead > 0) return "its depths ahead (/model/ahead)";
+  if (m.ahead > 0) return "multi-token prediction (/model/ahead)";
   if (name == "gpt-oss" && !m.bias.q) return "attention without biases (/model/bias/q)";
   const bool gemma2 = name == "gemma2";
   if (gemma2 != (m.attention_softcap > 0))

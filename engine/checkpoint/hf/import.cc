@@ -280,7 +280,7 @@ class Importer {
            a.name == "lm_head.weight"
                ? "config.json ties them; set tie_word_embeddings to false there if the head has its own "
                  "weights"
-               : "layers that predict further tokens share it; to leave them out, list "
+               : "layers that predict further tokens must share it; to leave those layers out, list "
                  "num_nextn_predict_layers in init.ignore_keys");
     constants_[a.name] = {a.name, a.dtype, RecordedTensor::Kind::kCopy, {}, ""};
   }
