@@ -21,7 +21,7 @@
 # With --full, --asan and --tsan run all cases, and --fuzz runs five minutes each.
 #
 # Sanitizers are slow: of the tests labelled sampled, --asan and --tsan run an eighth of the cases, another eighth each
-# day. Of the longest tests of emulated GPUs, of failing calls and of ops, --all runs a quarter of the cases. HAWSER_DAY=N
+# day. Of the longest tests (sampled_everywhere in tests/CMakeLists.txt), --all runs a quarter of the cases. HAWSER_DAY=N
 # (days since 1970) chooses the sample.
 #
 # ccache is used if it is installed. HAWSER_WITHOUT_CCACHE in the environment builds without it, which is faster if
