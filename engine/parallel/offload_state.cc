@@ -24,12 +24,16 @@ class OffloadOptimizerState {
     for (size_t i = 0; i < plan_.instructions.size(); ++i)
       if (const Op op = plan_.instructions[i].op; op == Op::kOptimizerStep || op == Op::kMomentum)
         updates_.push_back(i);
-    windows_.resize(updates_.size());
+    windows_.resize(updates_.size()), fetched_before_.resize(updates_.size());
     for (size_t u = 0; u < updates_.size(); ++u) make_windows(u);
+    for (size_t u = 0; u < updates_.size(); ++u) fetched_before_[fetch_place(u)].push_back(u);
     for (plan::Slot& slot : plan_.slots)
       if (is_optimizer_state(slot)) place_outside(&slot, to_);
     const auto before = [&](size_t i, Instruction*) {
-      if (const size_t u = number_of(i); u < updates_.size()) fetch_ahead(u);
+      if (const size_t u = number_of(i); u < updates_.size())
+        for (const size_t ahead : fetched_before_[u])
+          for (const Window& w : windows_[ahead])
+            add(Op::kFetch, plan::Lane::kFetchState, ahead, w.place, w.inside);
     };
     const auto after = [&](size_t i) {
       if (const size_t u = number_of(i); u < updates_.size())
@@ -65,13 +69,18 @@ class OffloadOptimizerState {
     for (const Window& w : windows_[u]) plan_.instructions[updates_[u + prefetch_]].holds.push_back(w.inside);
   }
 
-  /// Before update u, fetches the state of the update that comes `prefetch` later; before the first, also
-  /// that of those in between.
-  void fetch_ahead(size_t u) {
-    const size_t end = std::min(u + prefetch_ + 1, updates_.size());
-    for (size_t ahead = u == 0 ? 0 : u + prefetch_; ahead < end; ++ahead)
-      for (const Window& w : windows_[ahead])
-        add(Op::kFetch, plan::Lane::kFetchState, ahead, w.place, w.inside);
+  /// Returns the update before which the state of update u is fetched: `prefetch` updates ahead, but not before
+  /// an earlier update has written the same state back.
+  size_t fetch_place(size_t u) const {
+    size_t place = u - std::min(u, prefetch_);
+    for (size_t earlier = place; earlier < u; ++earlier)
+      if (share_state(earlier, u)) place = earlier + 1;
+    return place;
+  }
+  bool share_state(size_t a, size_t b) const {
+    return std::ranges::any_of(windows_[a], [&](const Window& of_a) {
+      return std::ranges::any_of(windows_[b], [&](const Window& w) { return w.place == of_a.place; });
+    });
   }
 
   void add(Op op, plan::Lane lane, size_t update, SlotId sent, SlotId received) {
@@ -82,8 +91,9 @@ class OffloadOptimizerState {
   plan::Plan& plan_;
   const plan::Space to_;
   const size_t prefetch_;
-  std::vector<size_t> updates_;               // instructions that are OPTIMIZER_STEPs or MOMENTUMs
-  std::vector<std::vector<Window>> windows_;  // by update
+  std::vector<size_t> updates_;                      // instructions that are OPTIMIZER_STEPs or MOMENTUMs
+  std::vector<std::vector<Window>> windows_;         // by update
+  std::vector<std::vector<size_t>> fetched_before_;  // by update: those whose state is fetched before it
 };
 
 }  // namespace

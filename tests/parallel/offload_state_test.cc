@@ -46,7 +46,7 @@ TEST(OffloadState, ChangesNoBit) {
       }
 }
 
-/// The momentum of a matrix comes twice in a step: for MOMENTUM, and with its block's other moments.
+/// The momentum of a matrix is fetched twice in a step: for MOMENTUM, and with its block's other moments.
 TEST(OffloadState, ChangesNoBitOfMuon) {
   std::vector<Layout> layouts(6);
   layouts[1].dp_shard = 4, layouts[1].stage = 3;
@@ -61,6 +61,13 @@ TEST(OffloadState, ChangesNoBitOfMuon) {
     if (layouts[i].ep > 1) problem.experts = R"({"experts": 4, "top_k": 2})";
     expect_bits(problem, layouts[i], 1 + static_cast<int64_t>(i) % 3, i % 3 == 0);
   }
+}
+
+/// With one matrix, its MOMENTUM and the OPTIMIZER_STEP of its block are closer than `prefetch` updates.
+TEST(OffloadState, FetchesMomentsAfterTheirMomentumHasGoneBack) {
+  Problem problem;
+  problem.optimizer = "adamw", problem.rules = R"([{"of": "embedding.*", "kind": "muon"}])";
+  for (const int64_t prefetch : {1, 2, 5}) expect_bits(problem, {}, prefetch, false);
 }
 
 TEST(OffloadState, ChangesNoBitInTwentySteps) {
