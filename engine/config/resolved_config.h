@@ -99,7 +99,7 @@ struct TrainConfig {
   int64_t sample_every = 0;  ///< steps between text samples (shown by the command); 0: none
   int64_t log_every = 0;
   int64_t patience = 0;     ///< validations without a lower loss after which training ends; 0: never
-  double ahead_weight = 0;  ///< of the mean loss of depths ahead (ModelConfig::ahead)
+  double ahead_weight = 0;  ///< of the mean loss of prediction depths (ModelConfig::ahead)
 };
 void each_key(TrainConfig& t, auto&& visit) {
   visit("steps", t.steps);

@@ -61,7 +61,7 @@ class Executor {
     nn::LookupGradient::Sizes lookup_gradient = {};  ///< used if the loss reads the trained table
     ObjectiveSetup objective = {};                   ///< the executor sets `counts` and the groups
     kernels::Teacher teacher = {};                   ///< of training, without rows
-    double ahead_weight = 0;                         ///< of the mean of the losses of depths ahead
+    double ahead_weight = 0;                         ///< of the mean of the losses of prediction depths
   };
   /// The host's processor, for instructions of Lane::kHost.
   struct HostProcessor {

@@ -69,7 +69,7 @@ class HostExchange {
   void fetch_losses(int32_t micro_batch, float* losses, int64_t count);
   /// OBJECTIVE: writes the targets' weights into the micro-batch.
   void apply_objective(int32_t micro_batch, float* losses, char* slot, Run* run);
-  /// Adds the losses to the run, if its loss is their sum; those of depths ahead are summed apart. In
+  /// Adds the losses to the run, if its loss is their sum; those of prediction depths are summed apart. In
   /// training agree_on_norm does this later, so that the host need not wait here, unless the device works in
   /// place and would overwrite them first.
   void note_losses(int32_t micro_batch, float* losses, Run* run);

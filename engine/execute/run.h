@@ -42,7 +42,7 @@ struct Run {
   int64_t cached = -1;                    ///< positions already in the caches (generation); -1: no caches
   // Results.
   int64_t tokens = 0;  ///< unmasked targets: of all ranks in training, of this rank in evaluation
-  /// Training: the unmasked targets of each depth ahead, and the sum of their losses, of all ranks.
+  /// Training: the unmasked targets of each prediction depth, and the sum of their losses, of all ranks.
   std::array<int64_t, nn::kMostAhead> ahead_tokens{};
   std::array<double, nn::kMostAhead> ahead_losses{};
   ExactSum losses;                     ///< evaluation: of this rank; training: of all ranks

@@ -9,13 +9,13 @@ constexpr int64_t kScalarBytes = sizeof(StepScalars);
 
 int64_t array_bytes(int64_t batch, int64_t seq) { return aligned(batch * seq * 4); }
 
-/// The losses of a micro-batch, and those of each depth ahead.
+/// The losses of a micro-batch, and those of each prediction depth.
 int64_t loss_bytes(int64_t batch, int64_t columns, const MicroBatchForm& form) {
   return array_bytes(batch, form.own.count(columns) * (1 + form.ahead));
 }
 
 /// Returns the bytes of tokens, targets, positions, kv_begin, samples and, if wanted, weights. A teacher's
-/// rows and those of depths ahead follow the weights, which are then always included.
+/// rows and those of prediction depths follow the weights, which are then always included.
 int64_t arrays_bytes(int64_t batch, int64_t seq, bool weights, const MicroBatchForm& form) {
   const int64_t more = 2 * array_bytes(batch, seq * form.top) + 3 * array_bytes(batch, seq * form.ahead);
   return (weights || more > 0 ? 5 : 4) * array_bytes(batch, seq) + aligned(batch * 8) + more;

@@ -30,7 +30,7 @@ struct StepResult {
   double loss_scale = 1;            ///< with which the step ran
   optim::PairRewards rewards = {};  ///< set if the objective is over pairs
   optim::ScoreSummary scores = {};  ///< set if the config limits attention scores
-  /// The mean loss of each depth ahead; 0 if it has no targets.
+  /// The mean loss of each prediction depth; 0 if it has no targets.
   std::array<double, nn::kMostAhead> ahead_losses{};
 };
 

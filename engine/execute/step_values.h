@@ -47,7 +47,7 @@ struct MicroBatch {
   float* references = nullptr;
   int32_t* row_begins = nullptr;  ///< kv_begin of whole rows, padded; null unless ranks divide the columns
   TeacherRows teacher = {};       ///< null in a run without a teacher
-  AheadRows ahead = {};           ///< null in a run without depths ahead
+  AheadRows ahead = {};           ///< null in a run without prediction depths
 
   // If ranks divide columns, the arrays above have this rank's columns. The micro-batch of whole rows, as a
   // source loads it, follows them in the slot and is never sent.
@@ -67,7 +67,7 @@ struct StepScalars {
   kernels::OptimizerScalars optimizer;
   float grad_scale = 0;  ///< the loss scale, divided by the unmasked targets of the global batch
   float loss_scale = 1;  ///< a power of two (optim/loss_scale.h)
-  /// For each depth ahead: the loss scale times its share of the loss, divided by its own targets.
+  /// For each prediction depth: the loss scale times its share of the loss, divided by its own targets.
   float ahead_scales[nn::kMostAhead] = {};
   float ahead_share = 0;  ///< the loss scale times the share of one depth
 };

@@ -24,7 +24,7 @@ class Head {
   /// on the batch.
   virtual int64_t chunk_rows(const Context& ctx) const = 0;
 
-  /// Computes losses[rows] (f32, per token; those of depths ahead follow), dx[local rows, C] (f32,
+  /// Computes losses[rows] (f32, per token; those of prediction depths follow), dx[local rows, C] (f32,
   /// overwritten) and the gradients of norm and head, from x[local rows, C], ctx.targets_BT and
   /// ctx.weights_BT. *grad_scale multiplies the gradients.
   virtual void forward_backward(const Context& ctx, float* losses, float* dx, const StreamInput& x,

@@ -35,7 +35,7 @@ class Model {
   const Block& block(int64_t layer) const { return blocks_[static_cast<size_t>(layer)]; }
   const Head& head() const { return *head_; }
 
-  /// True if the loss reads the embedding's table, as a tied head or for depths ahead, and the table is
+  /// True if the loss reads the embedding's table, as a tied head or for prediction depths, and the table is
   /// trained, so that two gradients are added.
   bool trains_shared_table() const;
   /// Returns what balances the routers of a block (0: embedding, layers + 1: head); none if it has no

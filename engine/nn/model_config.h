@@ -137,7 +137,7 @@ struct ModelConfig {
   bool has_score() const { return head == HeadKind::kScore; }
   /// True if the loss reads the embedding's table.
   bool loss_reads_table() const { return tied_head || ahead > 0; }
-  int64_t blocks() const { return layers + ahead; }  ///< layers, and the blocks of depths ahead
+  int64_t blocks() const { return layers + ahead; }  ///< layers, and the blocks of prediction depths
   /// Returns the layer that block number `layer` is like: itself, or the last layer for a depth's block.
   int64_t kind_of(int64_t layer) const { return std::min(layer, layers - 1); }
   int64_t window_of(int64_t layer) const { return window[static_cast<size_t>(kind_of(layer))]; }

@@ -108,7 +108,7 @@ struct Parameter {
   std::string name;
   std::vector<int64_t> shape;        ///< shape of the full tensor; checkpoints and random values use it
   std::vector<int64_t> local_shape;  ///< shape of a rank's share, with padding; modules use it
-  int64_t block = 0;   ///< 0: embedding, 1..layers: blocks, layers + 1: final norm, head and depths ahead
+  int64_t block = 0;   ///< 0: embedding, 1..layers: blocks, layers + 1: final norm, head and depths
   int32_t group = 0;   ///< index of its ParameterGroup
   int64_t offset = 0;  ///< first element in its parameter group
   int64_t size = 0;    ///< elements of the full tensor

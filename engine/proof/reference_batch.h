@@ -34,7 +34,7 @@ struct ReferenceBatch {
   double temperature = 1, teacher_weight = 1;
   std::vector<int32_t> teacher_ids = {};
   std::vector<float> teacher_logprobs = {};
-  double ahead_weight = 0;  ///< of the mean loss of depths ahead
+  double ahead_weight = 0;  ///< of the mean loss of prediction depths
 
   /// Returns the number of targets that are not -100.
   double count() const {
@@ -47,7 +47,7 @@ struct ReferenceBatch {
     const auto at = static_cast<size_t>(i), next = static_cast<size_t>(i + depth);
     return document_begin.empty() || document_begin[at] == document_begin[next];
   }
-  /// Returns the number of targets of a depth ahead that are not -100.
+  /// Returns the number of targets of a prediction depth that are not -100.
   double count_ahead(int64_t depth) const {
     double count = 0;
     for (int64_t i = 0; i < rows * seq; ++i)

@@ -32,7 +32,7 @@ class ReferenceModel : public ReferenceLayers<T> {
       : Layers(model, table, flat, frozen, seed, moe) {}
 
   /// Returns the mean loss over the targets that are not -100, in training (with dropout), plus the losses of
-  /// routers and of depths ahead. Samples are numbered from 0.
+  /// routers and of prediction depths. Samples are numbered from 0.
   T loss(const ReferenceBatch& batch) {
     T sum = T(0);
     for (int64_t row = 0; row < batch.rows; ++row) sum += row_loss(batch, row);

@@ -226,7 +226,7 @@ void shrink_ramp(Shrinker* s, const config::ResolvedConfig& given) {
 
 void shrink_batch(Shrinker* s, const config::ResolvedConfig& given) {
   s->at_most("/batch/micro_batch", 2);
-  s->at_most("/batch/sequence", 12);  // more than the most depths ahead
+  s->at_most("/batch/sequence", 12);  // more than the most prediction depths
   shrink_ramp(s, given);
 }
 

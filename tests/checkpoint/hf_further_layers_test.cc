@@ -1,5 +1,5 @@
-// Further layers test: layers of a folder that predict further tokens are read and written as depths ahead
-// (/model/ahead), with their copies of the embedding and of the head, or left out.
+// Further layers test: layers of a folder that predict further tokens are read and written as prediction
+// depths (/model/ahead), with their copies of the embedding and of the head, or left out.
 #include "tests/checkpoint/hf_folder_case.h"
 
 namespace hawser::checkpoint::hf {

@@ -101,7 +101,7 @@ struct StepRecord {
   double loss = 0, grad_norm = 0;
   double norm_of_gradients = -1;  ///< norm computed from `gradients`; -1: not computed
   int64_t tokens = 0;
-  /// Router statistics, the rewards of pairs and the losses of depths ahead, as in the metrics.
+  /// Router statistics, the rewards of pairs and the losses of prediction depths, as in the metrics.
   std::string loads;
   std::map<std::string, std::vector<float>> gradients, weights;
   std::array<std::map<std::string, std::vector<float>>, plan::kStateCount> states;  ///< as plan::kStates

@@ -278,7 +278,7 @@ Json fp8(Draw* d) {
   return {{"history", d->one_of({1, 2, 1024})}};
 }
 
-/// Adds depths ahead, unless something else in the config does not support them.
+/// Adds prediction depths, unless something else in the config does not support them.
 void look_ahead(Draw* d, Json* c) {
   const int64_t most = std::min<int64_t>(3, (*c)["batch"]["sequence"].get<int64_t>() - 1);
   const bool clips = (*c)["optimizer"].contains("qk_clip");

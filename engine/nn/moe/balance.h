@@ -15,7 +15,7 @@ namespace hawser::nn {
 
 /// Number of 64-bit words of one layer's tally, and of all layers' (Context::tallies).
 inline int64_t tally_words(const MoeConfig& moe) { return moe.experts + kernels::kTallyWords; }
-/// Returns the number of sparse layers, with the blocks of depths ahead.
+/// Returns the number of sparse layers, with the blocks of prediction depths.
 int64_t sparse_layers(const ModelConfig& model);
 inline int64_t all_tally_words(const ModelConfig& model) {
   return sparse_layers(model) * tally_words(model.moe);
