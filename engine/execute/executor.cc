@@ -199,9 +199,7 @@ void Executor::submit(const plan::Plan& plan, const plan::Instruction& n, const 
     case Op::kLogprobs:
     case Op::kLoss:
     case Op::kEvalLoss:
-      head(plan, n, ctx);
-      return host_->fetch_losses(n.micro_batch, as<float>(plan, n[Operand::kLosses]),
-                                 ctx.rows() * (1 + ctx.ahead.depths));
+      return head(plan, n, ctx);
     case Op::kLogits:
       return logits(plan, n, ctx, *run);
     case Op::kRoundDx:

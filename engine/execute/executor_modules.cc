@@ -73,8 +73,11 @@ void Executor::head(const plan::Plan& plan, const plan::Instruction& n, const nn
   const nn::Head& head = s_.model.modules->head();
   const nn::StreamInput x = stream_of(plan, n, ctx);
   float* const losses = as<float>(plan, n[Operand::kLosses]);
-  if (n.op != plan::Op::kLoss) return head.forward(ctx, losses, x);
-  head.forward_backward(ctx, losses, as<float>(plan, n[Operand::kDx]), x, &host_->scalars()->grad_scale);
+  if (n.op == plan::Op::kLoss)
+    head.forward_backward(ctx, losses, as<float>(plan, n[Operand::kDx]), x, &host_->scalars()->grad_scale);
+  else
+    head.forward(ctx, losses, x);
+  host_->fetch_losses(n.micro_batch, losses, ctx.rows() * (1 + ctx.ahead.depths));
 }
 
 /// The objective's weights of the micro-batch, which the host computes.

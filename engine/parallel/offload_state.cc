@@ -69,8 +69,8 @@ class OffloadOptimizerState {
     for (const Window& w : windows_[u]) plan_.instructions[updates_[u + prefetch_]].holds.push_back(w.inside);
   }
 
-  /// Returns the update before which the state of update u is fetched: `prefetch` updates ahead, but not before
-  /// an earlier update has written the same state back.
+  /// Returns the update before which the state of update u is fetched: `prefetch` updates ahead, but not
+  /// before an earlier update has written the same state back.
   size_t fetch_place(size_t u) const {
     size_t place = u - std::min(u, prefetch_);
     for (size_t earlier = place; earlier < u; ++earlier)

@@ -49,8 +49,8 @@ train::ReferenceBatch reference_batch(const Rows& rows, double weight) {
   return batch;
 }
 
-/// Returns the mean loss of the next token if `depth` is 0, or else of that depth: what it adds to the sum of the
-/// losses up to the depth before.
+/// Returns the mean loss of the next token if `depth` is 0, or else of that depth: what it adds to the sum of
+/// the losses up to the depth before.
 double mean_loss(LayoutRun& run, const Rows& rows, int64_t depth) {
   const config::ResolvedConfig& config = run.trainer().config();
   const nn::ParameterTable table(config.model);

@@ -19,8 +19,8 @@ import torch
 import transformers
 from torch.nn.functional import cross_entropy
 
-from make_cases import (MASKED, Case, batches, error_json, gpt2, lively_weights, model_of, no_rounding_to_float32,
-                        rotary_model, save)
+from golden_model import MASKED, lively_weights, model_of, save
+from make_cases import Case, batches, error_json, gpt2, no_rounding_to_float32, rotary_model
 
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
@@ -117,7 +117,7 @@ def train(model, ids, labels, autocast=contextlib.nullcontext):
 def make(folder, case, seed):
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    model = lively_weights(case.config, seed).to(case.stored)
+    model = lively_weights(case.config, seed).model.to(case.stored)
     weights = model.state_dict()
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
@@ -125,7 +125,7 @@ def make(folder, case, seed):
     ids, labels = batches(case, seed)
 
     def base(dtype):
-        model = model_of(case.config, dtype)
+        model = model_of(case.config, dtype).model
         model.load_state_dict(weights)
         model.tie_weights()
         return model
