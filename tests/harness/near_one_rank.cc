@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "tests/harness/reference_run.h"
 
@@ -48,6 +50,18 @@ void expect_near_one_rank(const Problem& problem, const Layout& layout, int step
     EXPECT_LT(distance(got[step].gradients, want[step].gradients, &where), tolerance) << where;
     EXPECT_LT(distance(got[step].weights, want[step].weights, &where), tolerance) << where;
   }
+}
+
+std::vector<Layout> divided_layouts() {
+  std::vector<Layout> all(1);
+  for (const char* mode : {"ring", "gather", "ulysses"})
+    for (const auto& [cp, tp] : {std::pair<int64_t, int64_t>{2, 1}, {4, 1}, {2, 2}}) {
+      Layout l;
+      l.cp = cp, l.tp = tp, l.cp_mode = mode;
+      all.push_back(l);
+    }
+  all[0].tp = 4;
+  return all;
 }
 
 }  // namespace hawser::testing

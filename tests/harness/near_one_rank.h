@@ -10,4 +10,7 @@ namespace hawser::testing {
 /// weights (of each tensor, relative to its length) may differ by at most `tolerance`.
 void expect_near_one_rank(const Problem& problem, const Layout& layout, int steps, double tolerance);
 
+/// Returns layouts of every mode of context parallelism, of tensor-parallel ranks, and of both.
+std::vector<Layout> divided_layouts();
+
 }  // namespace hawser::testing

@@ -21,15 +21,9 @@ Problem problem_of(bool like_gpt2, bool documents) {
 }
 
 std::vector<Layout> layouts() {
-  std::vector<Layout> all(2);
-  for (const char* mode : {"ring", "gather", "ulysses"})
-    for (const auto& [cp, tp] : {std::pair<int64_t, int64_t>{2, 1}, {4, 1}, {2, 2}}) {
-      Layout l;
-      l.cp = cp, l.tp = tp, l.cp_mode = mode;
-      all.push_back(l);
-    }
-  all[0].tp = 4;
-  all[1].tp = 2, all[1].sequence_parallel = false;
+  std::vector<Layout> all = divided_layouts();
+  all.emplace_back();
+  all.back().tp = 2, all.back().sequence_parallel = false;
   return all;
 }
 

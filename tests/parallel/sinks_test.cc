@@ -17,28 +17,15 @@ Problem problem_of(bool like_gpt2, bool documents) {
   return p;
 }
 
-/// Returns layouts of every mode of context parallelism, of tensor-parallel ranks, and of both.
-std::vector<Layout> layouts() {
-  std::vector<Layout> all(1);
-  for (const char* mode : {"ring", "gather", "ulysses"})
-    for (const auto& [cp, tp] : {std::pair<int64_t, int64_t>{2, 1}, {4, 1}, {2, 2}}) {
-      Layout l;
-      l.cp = cp, l.tp = tp, l.cp_mode = mode;
-      all.push_back(l);
-    }
-  all[0].tp = 4;
-  return all;
-}
-
 TEST(Sinks, ComputeWhatOneRankDoes) {
   for (const bool like_gpt2 : {true, false})
-    for (const Layout& layout : layouts())
+    for (const Layout& layout : divided_layouts())
       expect_near_one_rank(problem_of(like_gpt2, !like_gpt2), layout, 3, 2e-5);
 }
 
 TEST(Sinks, StayNearOneRankInNarrowTypes) {
   for (const char* precision : {"bf16", "bf16_pure"})
-    for (const Layout& layout : layouts()) {
+    for (const Layout& layout : divided_layouts()) {
       Problem p = problem_of(true, true);
       p.precision = precision;
       expect_near_one_rank(p, layout, 1, 4e-2);
@@ -75,7 +62,7 @@ std::vector<StepRecord> steps_of(const Problem& p, const Layout& layout, bool en
 /// Both models have no soft cap. The sinks are frozen, because no optimizer updates an infinite number.
 TEST(Sinks, OfMinusInfinityChangeNoBit) {
   for (const char* precision : {"fp32", "bf16", "fp16"})
-    for (Layout layout : layouts()) {
+    for (Layout layout : divided_layouts()) {
       Problem p = problem_of(false, true);
       p.precision = precision, p.optimizer = "adamw", p.plain_scores = true;
       p.frozen_also = {"*.sinks"}, p.frozen = true;
@@ -90,7 +77,7 @@ TEST(Sinks, OfMinusInfinityChangeNoBit) {
 }
 
 TEST(Sinks, OfMinusInfinityHaveNoGradient) {
-  for (const Layout& layout : layouts()) {
+  for (const Layout& layout : divided_layouts()) {
     LayoutRun run(problem_of(true, false), layout);
     end_sinks(&run);
     const StepRecord record = run.step();
@@ -104,7 +91,7 @@ TEST(Sinks, OfMinusInfinityHaveNoGradient) {
 TEST(Sinks, AreInLogitsAndText) {
   const Problem p = problem_of(false, true);
   LayoutRun one(p, Layout());
-  for (const Layout& layout : layouts()) {
+  for (const Layout& layout : divided_layouts()) {
     LayoutRun ranks(p, layout);
     for (const int64_t cols : {12, 5}) {
       SCOPED_TRACE(layout.name());
