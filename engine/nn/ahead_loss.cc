@@ -48,14 +48,8 @@ AheadLoss::AheadLoss(const ParameterTable& table, const ModelConfig& model, cons
   }
 }
 
-void AheadLoss::forward_backward(const Context& ctx, float* losses, float* dx, const StreamInput& input,
-                                 const float* grad_scale) const {
-  RegionScope of_rows(*ctx.workspace);
-  const StreamInput x = whole_rows(ctx, input);
-  float* const all_dx = ctx.exchange->whole_rows(ctx, dx, model_.width);
-  forward_backward_rows(ctx, losses, all_dx, x, grad_scale, ctx.accumulate);
-  add(ctx, 0, losses + ctx.rows(), all_dx, x.x, norm());
-  keep_own_rows(ctx, dx, all_dx);
+void AheadLoss::add_further(const Context& ctx, float* losses, float* dx, const void* x) const {
+  add(ctx, 0, losses, dx, x, norm());
 }
 
 std::vector<const Balance*> AheadLoss::balances() const {

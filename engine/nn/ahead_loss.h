@@ -27,11 +27,11 @@ class AheadLoss final : public LmHeadLoss {
   AheadLoss(const ParameterTable& table, const ModelConfig& model, const ModelConfig& local,
             const MoeTraining& moe);
 
-  /// The losses of the next token come first in losses[1 + depths, rows]. *grad_scale is theirs;
-  /// ctx.ahead.grad_scales has those of the depths.
-  void forward_backward(const Context& ctx, float* losses, float* dx, const StreamInput& x,
-                        const float* grad_scale) const override;
   std::vector<const Balance*> balances() const override;
+
+ protected:
+  /// losses: [depths, rows]. ctx.ahead.grad_scales has the scales of their gradients.
+  void add_further(const Context& ctx, float* losses, float* dx, const void* x) const override;
 
  private:
   struct Depth {

@@ -87,6 +87,7 @@ void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, 
   const StreamInput x = whole_rows(ctx, input);
   float* const all_dx = ctx.exchange->whole_rows(ctx, dx, model_.width);
   forward_backward_rows(ctx, losses, all_dx, x, grad_scale, ctx.accumulate);
+  add_further(ctx, losses + ctx.rows(), all_dx, x.x);
   keep_own_rows(ctx, dx, all_dx);
 }
 

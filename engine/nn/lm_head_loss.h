@@ -32,6 +32,12 @@ class LmHeadLoss : public Head {
   /// The norm before the head's matrix.
   const NormLayer& norm() const { return norm_; }
 
+ protected:
+  /// Adds what a model learns from the same rows besides the next token: losses behind those of the next
+  /// token, and their gradients to dx. x, dx: all rows.
+  virtual void add_further(const Context& /*ctx*/, float* /*losses*/, float* /*dx*/,
+                           const void* /*x*/) const {}
+
  private:
   struct Chunk {
     Rows rows;
